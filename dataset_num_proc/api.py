@@ -1,0 +1,234 @@
+"""The steps composed: what people call at a map site.
+
+One job: snapshot, settings and request in, answer out, with the warning or the log line that belongs to it. Rules are
+in `policy`, the machine is in `machine`; nothing here decides or reads by itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from dataset_num_proc.errors import SettingsWarning, UnsafeStartMethod
+from dataset_num_proc.machine.probe import take_snapshot
+from dataset_num_proc.notices import tell, warn
+from dataset_num_proc.policy import encoding
+from dataset_num_proc.policy.case import usable_cpus
+from dataset_num_proc.policy.decision import Decision
+from dataset_num_proc.policy.facts import FORK, Snapshot
+from dataset_num_proc.policy.request import Request, Settings, Workload
+from dataset_num_proc.policy.rules import decide
+from dataset_num_proc.policy.start_method import choose_start_method
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from multiprocessing.context import BaseContext
+
+    from typing_extensions import Unpack
+
+    from dataset_num_proc.policy.cost import Profile
+
+__all__ = ["Options", "decode", "encode", "mp_context", "num_proc", "plan", "take_snapshot", "workers"]
+
+
+class Options(TypedDict, total=False):
+    """What a call site may say beside the count; every one is optional.
+
+    Attributes:
+        workload: "map" (default) or "packing".
+        rows: rows of the data set. Fewer than `Settings.min_rows` are mapped in process unless a count was asked for.
+        dataset: the data set itself, in place of `rows`: its longest split is counted, a streamed one takes no workers.
+        function: the function to be mapped. Where workers would be fresh interpreters it is checked that they can
+            have it.
+        bytes_per_worker: private memory that one more worker takes, in bytes.
+        profile: a measurement of the work, in place of the fixed cap.
+        side_effects: the function changes state of this process, so it must run here.
+        touches_accelerator: the function uses an accelerator.
+        spawn_ready: whether the function can be sent to a fresh interpreter, where the caller knows.
+        streaming: the data set is streamed.
+        threads_per_worker: native threads that each worker starts besides its own.
+        snapshot: the machine, in place of a fresh reading.
+        settings: the operator's word, in place of the environment.
+    """
+
+    workload: Workload | str
+    rows: int | None
+    dataset: object
+    function: Callable[..., Any] | None
+    bytes_per_worker: int | None
+    profile: Profile | None
+    side_effects: bool
+    touches_accelerator: bool
+    spawn_ready: bool | None
+    streaming: bool
+    threads_per_worker: int
+    snapshot: Snapshot | None
+    settings: Settings | None
+
+
+def num_proc(value: object = None, *, site: str | None = None, **options: Unpack[Options]) -> int | None:
+    """The worker count for one call site, in that site's own words.
+
+    Args:
+        value: `None` or "auto" to choose, 0 or 1 for "in this process", else the count asked for (a ceiling, not a
+            promise).
+        site: where the answer goes, "map" unless said; see `dataset_num_proc.policy.encoding.SITES`.
+        **options: see `Options`.
+
+    Returns:
+        What to hand to the site: `None` or at least 2 at a map site.
+
+    Raises:
+        TypeError, ValueError: `value` or an option is not what it should be; the message says what is accepted.
+        SiteError: there is no such site, or it has no word for "in this process".
+
+    Warns:
+        WorkersReduced: fewer than asked for; the message names the bound (from local rank 0 only).
+        SettingsWarning: an environment variable was ignored.
+    """
+    decision, snapshot, request = _decided(value, site, options)
+    return encoding.encode(decision, request.site, libraries=snapshot.libraries)
+
+
+def plan(value: object = None, *, site: str | None = None, **options: Unpack[Options]) -> Decision:
+    """The whole decision behind `num_proc`, with every reason. Same arguments, errors and warnings."""
+    return _decided(value, site, options)[0]
+
+
+@contextmanager
+def workers(
+    value: object = None, *, site: str | None = None, start_method: str | None = None, **options: Unpack[Options]
+) -> Iterator[int | None]:
+    """A scope that decides, prepares the process for the workers, and puts everything back, on errors too.
+
+    Inside it the children get one core's worth of threads each (where the user has set no limit), default SIGTERM and
+    SIGINT handlers, and end with their parent. Afterwards contexts and environment are as before, the C environment
+    too.
+
+    Args:
+        value: as in `num_proc`.
+        site: as in `num_proc`.
+        start_method: a method to use inside the scope, or "auto" to take a clean one where a fork would be unsafe.
+            `None` is `DATASET_NUM_PROC_START_METHOD`, else what is there.
+        **options: see `Options`.
+
+    Yields:
+        What to hand to the site.
+
+    Raises:
+        ScopeBusy: another thread holds a scope with another start method.
+        TypeError, ValueError, SiteError: as in `num_proc`.
+    """
+    from dataset_num_proc.machine.apply import applied
+
+    decision, snapshot, request = _decided(value, site, options, start_method=start_method, scope=True)
+    chosen = decision.start_method if request.start_method is not None else None
+    with applied(
+        workers=decision.workers,
+        cpus=usable_cpus(snapshot)[0],
+        start_method=chosen,
+        module=encoding.site_named(request.site).module,
+    ):
+        yield encoding.encode(decision, request.site, libraries=snapshot.libraries)
+
+
+def mp_context(
+    start_method: str | None = None,
+    *,
+    site: str = "ms_swift.packing_num_proc",
+    snapshot: Snapshot | None = None,
+    settings: Settings | None = None,
+) -> BaseContext:
+    """A context object for workers of your own, by the rules for packing; no default context is set or pinned.
+
+    Args:
+        start_method: a method that you insist on; `None` chooses: forkserver or spawn where live state makes a fork
+            unsafe.
+        site: whose module to take the context from: `multiprocessing`'s, or `multiprocess`'s at a map site.
+        snapshot: the machine, in place of a fresh reading.
+        settings: the operator's word, in place of the environment.
+
+    Raises:
+        ValueError: the method is not offered here.
+
+    Warns:
+        UnsafeStartMethod: an explicit fork is obeyed although live state makes it unsafe; the message lists what does.
+    """
+    snapshot, settings = snapshot or take_snapshot(), _settings(settings)
+    row = encoding.site_named(site)
+    request = Request.of(None, workload=Workload.PACKING, site=site, start_method=start_method)
+    choice = choose_start_method(request, snapshot, settings, row)
+    if choice.method is None:
+        offered = ", ".join(snapshot.start_methods.of(row.module).offered)
+        message = (
+            f"start_method={start_method or settings.start_method!r}: {row.module} offers {offered or 'nothing'} here"
+        )
+        raise ValueError(message)
+    if choice.obeyed_against_hazards:
+        message = (
+            f"fork was asked for, but {'; '.join(choice.hazards)}. Children may hang: forkserver and spawn are clean."
+        )
+        warn(message, UnsafeStartMethod)
+    from importlib import import_module
+
+    context: BaseContext = import_module(row.module).get_context(choice.method)
+    return context
+
+
+def encode(decision: Decision, site: str = "map", *, snapshot: Snapshot | None = None) -> int | None:
+    """`decision` in the words of `site`; see `dataset_num_proc.policy.encoding.encode`."""
+    return encoding.encode(decision, site, libraries=(snapshot or take_snapshot()).libraries)
+
+
+def decode(value: object, site: str = "map") -> Request:
+    """The request that `value` makes at `site`; see `dataset_num_proc.policy.encoding.decode`."""
+    return encoding.decode(value, site)
+
+
+def _decided(
+    value: object, site: str | None, options: Options, *, start_method: str | None = None, scope: bool = False
+) -> tuple[Decision, Snapshot, Request]:
+    """The decision for these arguments, warned about and logged; with the snapshot and the request that made it."""
+    fields: dict[str, Any] = dict(options)
+    snapshot = fields.pop("snapshot", None) or take_snapshot()
+    settings = _settings(fields.pop("settings", None))
+    function, dataset = fields.pop("function", None), fields.pop("dataset", None)
+    if dataset is not None:
+        fields = {**_measures(dataset), **fields}
+    method = start_method or (settings.start_method if scope else None)
+    fields |= {name: said for name, said in (("site", site), ("start_method", method)) if said is not None}
+    request = Request.of(value, **fields)
+    decision = decide(request, snapshot, settings)
+    if function is not None and decision.workers and decision.start_method != FORK and request.spawn_ready is None:
+        request = _checked_for_spawn(request, function)
+        decision = decide(request, snapshot, settings)
+    tell(decision, request.site, snapshot.process.local_rank)
+    return decision, snapshot, request
+
+
+def _settings(settings: Settings | None) -> Settings:
+    """The settings given, or those of the environment, with a warning for each variable that was ignored."""
+    if settings is not None:
+        return settings
+    settings = Settings.from_environ(os.environ)
+    for ignored in settings.ignored:
+        warn(f"{ignored.variable}={ignored.text!r} is ignored: accepted is {ignored.accepted}", SettingsWarning)
+    return settings
+
+
+def _measures(dataset: object) -> dict[str, Any]:
+    """What `dataset` itself says: the rows of its longest split, or that it is streamed."""
+    splits = list(dataset.values()) if isinstance(dataset, dict) else [dataset]
+    sizes = [len(split) for split in splits if hasattr(split, "__len__")]
+    return {"rows": max(sizes)} if sizes else {"streaming": bool(splits)}
+
+
+def _checked_for_spawn(request: Request, function: Callable[..., Any]) -> Request:
+    """`request` with what a fresh interpreter could make of `function`."""
+    from dataset_num_proc.machine.main_module import importable, pickles
+
+    problem = importable(function) or pickles(function)
+    return replace(request, spawn_ready=problem is None, spawn_problem=problem)

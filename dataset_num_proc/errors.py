@@ -1,0 +1,56 @@
+"""Every exception and warning category of the package; the lowest layer.
+
+Imports nothing of ours, so that any layer may raise from here. What the messages say is composed where the facts are.
+"""
+
+from __future__ import annotations
+
+
+class DatasetNumProcError(Exception):
+    """Base of every error this package raises on purpose."""
+
+
+class SettingsError(DatasetNumProcError, ValueError):
+    """A setting passed in code is out of range: the message names the value and what is accepted."""
+
+
+class SiteError(DatasetNumProcError, ValueError):
+    """An answer that a call site has no word for.
+
+    Attributes:
+        site: name of the call site, as in the dialect table.
+        nearest: the nearest value that the site does accept.
+    """
+
+    def __init__(self, message: str, *, site: str, nearest: int | None = None) -> None:
+        super().__init__(message)
+        self.site = site
+        self.nearest = nearest
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Keyword-only fields are lost by the default reduction, and an error that does not unpickle hangs a pool.
+        return _site_error, (str(self), self.site, self.nearest)
+
+
+def _site_error(message: str, site: str, nearest: int | None) -> SiteError:
+    return SiteError(message, site=site, nearest=nearest)
+
+
+class ScopeBusy(DatasetNumProcError, RuntimeError):  # noqa: N818 - named for the state, as the warnings are
+    """Another thread's workers hold a start method that this thread's scope would have to change under them."""
+
+
+class DatasetNumProcWarning(UserWarning):
+    """Base of every warning of this package, so that one filter catches them all."""
+
+
+class WorkersReduced(DatasetNumProcWarning):
+    """Fewer workers were granted than were asked for; the message names the bound. From local rank 0 only."""
+
+
+class SettingsWarning(DatasetNumProcWarning):
+    """A variable was ignored: the message names the variable, its text and the accepted forms."""
+
+
+class UnsafeStartMethod(DatasetNumProcWarning):
+    """Fork was asked for explicitly where live state makes it unsafe; the message lists the hazards."""

@@ -1,0 +1,208 @@
+"""What a freshly started interpreter could make of this program: its main module, and the function to be mapped.
+
+One job: to tell what a child would run again, or could not import. It may not run or import any of it in this process.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import json
+import os
+import subprocess
+import sys
+import warnings
+from importlib.machinery import BuiltinImporter, FrozenImporter, ModuleSpec, PathFinder
+from types import FrameType, ModuleType
+from typing import Any, NamedTuple
+
+from dataset_num_proc.policy.facts import MainModule
+
+_HARMLESS = frozenset(
+    {"Import", "ImportFrom", "FunctionDef", "AsyncFunctionDef", "ClassDef", "TypeAlias", "Pass", "Global", "Delete"}
+)
+_EXPRESSIONS = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)
+_WORK = (ast.Call, ast.Await)
+_TIMEOUT_S = 60  # a child interpreter that imports a package as large as torch on a cold disk
+_FIND = """
+import importlib.util, json, sys
+sys.path[:] = json.loads(sys.argv[1])
+sys.exit(0 if importlib.util.find_spec(sys.argv[2]) else "no such module")
+"""
+
+
+class Main(NamedTuple):
+    """What `__main__` is, the base name of its file, and the line that a child would run again."""
+
+    kind: MainModule
+    file: str | None = None
+    line: int | None = None
+
+
+class _Layout(NamedTuple):
+    """A script's guarded lines, as ranges, and the first line outside of them that does any work."""
+
+    guarded: tuple[tuple[int, int], ...]
+    first_work: int | None
+
+
+def describe(main: ModuleType | None, frame: FrameType | None) -> Main:
+    """What `main` is.
+
+    Args:
+        main: the module `__main__`.
+        frame: the innermost frame to look at for the line that `main` is at.
+    """
+    path = getattr(main, "__file__", None)
+    spec = getattr(main, "__spec__", None)
+    if spec is not None and spec.name.rpartition(".")[2] == "__main__":
+        # `python -m package`, a directory or a zip file: children skip such a main module altogether.
+        return Main(MainModule.MODULE, os.path.basename(path) if path else None)
+    if path is None or hasattr(sys, "ps1"):
+        return Main(_without_file(main))
+    file = os.path.basename(path)
+    try:
+        state = os.stat(path)
+        layout = _layout(path, state.st_mtime_ns, state.st_size)
+    except (OSError, SyntaxError, ValueError):
+        return Main(MainModule.UNKNOWN if spec is None else MainModule.MODULE, file)
+    line = _current_line(main, frame)
+    if line is None and not layout.guarded:
+        line = layout.first_work
+    if line is None or any(first <= line <= last for first, last in layout.guarded):
+        return Main(MainModule.FILE if spec is None else MainModule.MODULE, file)
+    return Main(MainModule.UNGUARDED, file, line)
+
+
+def _without_file(main: ModuleType | None) -> MainModule:
+    """The kind of a main module that has no file, or that somebody types at."""
+    if hasattr(sys, "ps1") or sys.flags.interactive or "get_ipython" in vars(main or object):
+        return MainModule.INTERACTIVE
+    first = sys.argv[0] if getattr(sys, "argv", None) else None
+    return {"-c": MainModule.COMMAND, "": MainModule.STDIN, "-": MainModule.STDIN}.get(str(first), MainModule.UNKNOWN)
+
+
+def _current_line(main: ModuleType | None, frame: FrameType | None) -> int | None:
+    """The line that the main module's own code is at on this thread; `None` where it is not running here."""
+    names = vars(main) if main is not None else None
+    while frame is not None:
+        if frame.f_globals is names and frame.f_code.co_name == "<module>":
+            return frame.f_lineno
+        frame = frame.f_back
+    return None
+
+
+@functools.lru_cache(maxsize=4)
+def _layout(path: str, _modified_ns: int, _size: int) -> _Layout:
+    with open(path, "rb") as source, warnings.catch_warnings():
+        # The interpreter has shown the script's own warnings already, when it compiled it.
+        warnings.simplefilter("ignore")
+        tree = ast.parse(source.read())
+    guards = [statement for statement in tree.body if isinstance(statement, ast.If) and _is_guard(statement.test)]
+    guarded = tuple((guard.body[0].lineno, guard.body[-1].end_lineno or guard.lineno) for guard in guards)
+    return _Layout(guarded, _first_work([statement for statement in tree.body if statement not in guards]))
+
+
+def _is_guard(test: ast.expr) -> bool:
+    """Whether a condition is `__name__ == "__main__"`, either way round, perhaps with more conditions to it."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return any(map(_is_guard, test.values))
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], ast.Eq):
+        return False
+    sides = [test.left, test.comparators[0]]
+    return any(isinstance(side, ast.Name) and side.id == "__name__" for side in sides) and any(
+        isinstance(side, ast.Constant) and side.value == "__main__" for side in sides
+    )
+
+
+def _first_work(statements: list[ast.stmt]) -> int | None:
+    """The line of the first statement that does more than import, define, or name a plain value."""
+    for statement in statements:
+        line: int | None = None
+        if isinstance(statement, (ast.If, ast.Try)):
+            handlers = [inner for handler in getattr(statement, "handlers", []) for inner in handler.body]
+            final = getattr(statement, "finalbody", [])
+            line = _first_work([*statement.body, *handlers, *statement.orelse, *final])
+        elif isinstance(statement, _EXPRESSIONS):
+            works = statement.value is not None and any(isinstance(n, _WORK) for n in ast.walk(statement.value))
+            line = statement.lineno if works else None
+        elif type(statement).__name__ not in _HARMLESS:
+            line = statement.lineno
+        if line is not None:
+            return line
+    return None
+
+
+def importable(function: object) -> str | None:
+    """Why a fresh interpreter could not import the function's module; `None` where it can.
+
+    Functions of the main module are judged with the main module, not here. A module that the path does not lead to is
+    looked for by a child interpreter, whose import hooks (those of editable installs, for example) are its own.
+    """
+    name = _module_of(function)
+    if name in {"__main__", "__mp_main__"}:
+        return None
+    loaded = getattr(sys.modules.get(name), "__file__", None)
+    origin = f", loaded from {loaded}," if loaded else ""
+    spec = _spec_on_path(name)
+    if spec is None:
+        why = _child_cannot_find(name)
+        return f"module {name}{origin} cannot be imported by a fresh interpreter: {why}" if why else None
+    if loaded and spec.origin and not _same_file(loaded, spec.origin):
+        return f"a fresh interpreter would import module {name} from {spec.origin}: here it was loaded from {loaded}"
+    return None
+
+
+def _module_of(function: object) -> str:
+    """The name of the module that defines a function, a bound method's class, or a callable object's class."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    function = getattr(function, "__func__", function)
+    return getattr(function, "__module__", None) or type(function).__module__
+
+
+def _spec_on_path(name: str) -> ModuleSpec | None:
+    """The spec of a module by the names of its packages, found without importing any of them."""
+    if BuiltinImporter.find_spec(name) or FrozenImporter.find_spec(name):
+        return ModuleSpec(name, None)
+    spec, places = None, None
+    parts = name.split(".")
+    for depth in range(1, len(parts) + 1):
+        try:
+            spec = PathFinder.find_spec(".".join(parts[:depth]), places)
+            places = list(spec.submodule_search_locations or ()) if spec else None
+        except Exception:  # noqa: BLE001 - path hooks are anybody's code; a child interpreter is asked next
+            return None
+        if spec is None:
+            return None
+    return spec
+
+
+def _same_file(one: str, other: str) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except OSError:  # one of them is no file: a frozen module, a member of a zip archive
+        return True
+
+
+def _child_cannot_find(name: str) -> str | None:
+    path = json.dumps([entry for entry in sys.path if isinstance(entry, str)])
+    try:
+        command = [sys.executable, "-c", _FIND, path, name]
+        child = subprocess.run(command, capture_output=True, check=False, text=True, timeout=_TIMEOUT_S)
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"it is not on the path, and no interpreter could be asked: {error}"
+    return None if child.returncode == 0 else (child.stderr.strip().splitlines() or ["it is not found"])[-1]
+
+
+def pickles(function: Any) -> str | None:  # noqa: ANN401 - anything may be handed to a map
+    """Why a function cannot be sent to another process, in the words of the pickler that `multiprocess` uses; else `None`."""
+    try:
+        import dill
+    except ImportError:  # `multiprocess` without it pickles as the standard library does
+        import pickle as dill
+    try:
+        dill.dumps(function)
+    except Exception as error:  # noqa: BLE001 - picklers raise what the object's own methods raise
+        return f"{type(error).__name__}: {error}"
+    return None

@@ -1,0 +1,1 @@
+"""The pure part: values in, values out. Nothing below this package may look at the machine."""

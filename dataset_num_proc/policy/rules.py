@@ -1,0 +1,103 @@
+"""The rules in their order: `decide(request, snapshot, settings)`.
+
+One job: override, else the first veto, else every ceiling, of which the lowest wins; below two workers the work stays
+in this process. The two tuples are the whole policy; what each rule says stands in `vetoes` and `ceilings`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dataset_num_proc.policy import ceilings, vetoes
+from dataset_num_proc.policy.case import Case
+from dataset_num_proc.policy.decision import Decision, Reason, ReasonCode
+from dataset_num_proc.policy.facts import Snapshot
+from dataset_num_proc.policy.request import Request, Settings
+
+Rule = Callable[[Case], "Reason | None"]
+
+VETOES: tuple[Rule, ...] = (
+    vetoes.in_process,
+    vetoes.side_effects,
+    vetoes.streaming,
+    vetoes.daemonic,
+    vetoes.importing,
+    vetoes.no_start_method,
+    vetoes.spawn_not_ready,
+    vetoes.macos_fork,
+    vetoes.xpu_fork,
+    vetoes.accelerator_fork,
+)
+"""The first that applies ends it."""
+
+CEILINGS: tuple[Rule, ...] = (
+    ceilings.asked,
+    ceilings.cap,
+    ceilings.cpus,
+    ceilings.memory,
+    ceilings.rows,
+    ceilings.pids,
+    ceilings.windows_handles,
+    ceilings.devices,
+    ceilings.cost,
+)
+"""The lowest wins; of equals the first."""
+
+
+def decide(request: Request, snapshot: Snapshot, settings: Settings | None = None) -> Decision:
+    """The worker count for one request on one machine.
+
+    Pure and total: the same values always give the same answer, and every answer has a binding reason.
+
+    Args:
+        request: what the call site asks for.
+        snapshot: what the machine says.
+        settings: what the operator says; the defaults where not given.
+
+    Raises:
+        SiteError: the request names a site that is not in the dialect table.
+    """
+    settings = settings if settings is not None else _DEFAULTS
+    case = Case(request, snapshot, settings)
+    if settings.override is not None:
+        return _overridden(case, settings.override)
+    for veto in VETOES:
+        reason = veto(case)
+        if reason is not None:
+            asked = ceilings.asked(case) if request.workers else None
+            return _answer(case, [reason, asked] if asked is not None else [reason])
+    return _answer(case, [reason for ceiling in CEILINGS if (reason := ceiling(case)) is not None])
+
+
+_DEFAULTS = Settings()
+
+
+def _overridden(case: Case, count: int) -> Decision:
+    """The operator's count, verbatim; lowered only where it could not run at all."""
+    override = Reason(ReasonCode.OVERRIDE, count, {"source": case.settings.override_source})
+    if count:
+        for obstacle in OBSTACLES:
+            reason = obstacle(case)
+            if reason is not None and (reason.limit or 0) < count:
+                return _answer(case, [reason, override])
+    return _answer(case, [override])
+
+
+OBSTACLES: tuple[Rule, ...] = (vetoes.streaming, vetoes.daemonic, vetoes.importing, ceilings.windows_handles)
+"""What even the operator cannot overrule: a map that takes no workers, may not start them, or cannot wait on them."""
+
+
+def _limit(reason: Reason) -> int:
+    return reason.limit or 0
+
+
+def _answer(case: Case, reasons: list[Reason]) -> Decision:
+    """The decision that `reasons` make: the lowest limit first, and never one worker."""
+    reasons = [Reason(r.code, 0, r.seen) if r.limit == 1 else r for r in reasons]
+    reasons.sort(key=_limit)
+    workers = _limit(reasons[0])
+    choice = case.choice
+    if (workers and choice.source != "default") or choice.hazards:
+        seen = {"method": choice.method, "source": choice.source, "hazards": list(choice.hazards)}
+        reasons.append(Reason(ReasonCode.START_METHOD, None, seen))
+    return Decision(workers, case.method, tuple(reasons))

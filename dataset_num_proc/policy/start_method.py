@@ -1,0 +1,80 @@
+"""Which start method, and the hazards that forbid fork.
+
+One job: a snapshot → the method that a site's workers will start by, with the reason. It neither reads nor sets a
+method.
+
+For `map` that is the method that the module will really use, unless the caller lets us choose. For packing: explicit
+argument, else the operator's variable, else forkserver (spawn where it is not offered) if anything makes fork unsafe,
+else the platform's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dataset_num_proc.policy.encoding import Site
+from dataset_num_proc.policy.facts import FORK, FORKSERVER, SPAWN, ProcessFacts, Snapshot
+from dataset_num_proc.policy.request import AUTO, Request, Settings, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class StartMethodChoice:
+    """A start method and where it comes from.
+
+    Attributes:
+        method: the method, `None` where none is known.
+        source: "site", "argument", "environment", "hazards" or "default".
+        hazards: what makes fork unsafe here; empty where nothing does.
+    """
+
+    method: str | None
+    source: str
+    hazards: tuple[str, ...] = ()
+
+    @property
+    def obeyed_against_hazards(self) -> bool:
+        """An explicit fork in a state that cannot be forked: obeyed, and warned about."""
+        return self.method == FORK and bool(self.hazards) and self.source in {"argument", "environment"}
+
+
+def fork_hazards(process: ProcessFacts) -> tuple[str, ...]:
+    """What makes a fork of this process unsafe, each in a few words; empty where nothing does.
+
+    A forked child has only the forking thread: a lock that another thread held stays locked for ever, a thread pool
+    has no threads, and a device driver's state belongs to another process.
+    """
+    found = [
+        f"{name} is initialised" if not name.startswith("/") else f"{name} is open"
+        for name in sorted(process.accelerators)
+    ]
+    if process.distributed:
+        found.append("a collective runtime (torch.distributed, DeepSpeed or NCCL) is up")
+    found.extend(f"{name} is running" for name in sorted(process.runtimes))
+    native = (process.threads or 0) - (process.python_threads or 0)
+    if native > 0 and process.threads is not None and process.python_threads is not None:
+        found.append(f"native threads: {native}")
+    if process.platform == "darwin":
+        found.append("macOS kills forked children of threaded processes")
+    return tuple(found)
+
+
+def choose_start_method(request: Request, snapshot: Snapshot, settings: Settings, site: Site) -> StartMethodChoice:
+    """The start method of the workers that `request` would get at `site`."""
+    forced = site.forced_start_method(snapshot.libraries)
+    if forced is not None:
+        return StartMethodChoice(forced, "site")
+    facts = snapshot.start_methods.of(site.module)
+    packing = request.workload is Workload.PACKING
+    default = facts.method if facts.method in facts.offered else None
+    explicit, source = request.start_method, "argument"
+    if packing and explicit in (None, AUTO) and settings.start_method is not None:
+        explicit, source = settings.start_method, "environment"
+    if explicit is None and not packing:
+        return StartMethodChoice(default, "default")
+    hazards = fork_hazards(snapshot.process)
+    if explicit not in (None, AUTO):
+        return StartMethodChoice(explicit if explicit in facts.offered else None, source, hazards)
+    if default != FORK or not (hazards or request.touches_accelerator):
+        return StartMethodChoice(default, "default", hazards)
+    clean = next((method for method in (FORKSERVER, SPAWN) if method in facts.offered), None)
+    return StartMethodChoice(clean, "hazards", hazards)

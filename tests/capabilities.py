@@ -1,0 +1,91 @@
+"""What this machine can do, probed: the only reasons for which a test may be skipped.
+
+One job: a mark for each capability, such as `needs_root`. Nothing here may change the machine, import what it probes
+for, or skip by itself.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+REASON_PREFIX = "capability: "
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """Something that a test needs of the machine.
+
+    Attributes:
+        name: what it is, in a few words.
+        present: whether it is here.
+        installable: whether the project's own set-up puts it here. Its absence then is a fault of the set-up, not of
+            the machine, and excuses no skip in CI.
+    """
+
+    name: str
+    present: bool
+    installable: bool = False
+
+    @property
+    def reason(self) -> str:
+        """The reason that pytest reports for a test skipped for the lack of it."""
+        return f"{REASON_PREFIX}{self.name} is not here"
+
+    @property
+    def excuses(self) -> bool:
+        """Whether a test may be skipped for the lack of it even where skips are strict."""
+        return not self.present and not self.installable
+
+    @property
+    def needed(self) -> pytest.MarkDecorator:
+        """The mark of a test that needs it."""
+        return pytest.mark.skipif(not self.present, reason=self.reason)
+
+
+def memory_controller_v1() -> Path | None:
+    """The directory of the cgroup v1 memory controller, where groups can be made in it; `None` elsewhere.
+
+    Probed by permission alone: making a group to find out would leave one behind if the run is killed at that moment.
+    """
+    directory = Path("/sys/fs/cgroup/memory")
+    writable = (directory / "memory.limit_in_bytes").exists() and os.access(directory, os.W_OK | os.X_OK)
+    return directory if writable else None
+
+
+def _installed(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
+
+
+_linux = sys.platform.startswith("linux")
+
+LINUX = Capability("Linux", _linux)
+ROOT = Capability("the superuser", hasattr(os, "geteuid") and os.geteuid() == 0)
+MEMORY_V1 = Capability("a writable cgroup v1 memory controller", memory_controller_v1() is not None)
+USER_MODE_LINUX = Capability(
+    "user-mode-linux",
+    shutil.which("linux") is not None,
+    # Debian builds the package for x86 only.
+    installable=_linux and platform.machine() == "x86_64",
+)
+DATASETS = Capability("datasets", _installed("datasets"), installable=True)
+TOKENIZERS = Capability("tokenizers", _installed("tokenizers"), installable=True)
+# The test extra pins torch on this Python alone: the suite reads it through `sys.modules`, so one version is enough.
+TORCH = Capability("torch", _installed("torch"), installable=sys.version_info[:2] == (3, 11))
+
+CAPABILITIES = (LINUX, ROOT, MEMORY_V1, USER_MODE_LINUX, DATASETS, TOKENIZERS, TORCH)
+
+needs_linux = LINUX.needed
+needs_root = ROOT.needed
+needs_memory_v1 = MEMORY_V1.needed
+needs_user_mode_linux = USER_MODE_LINUX.needed
+needs_datasets = DATASETS.needed
+needs_tokenizers = TOKENIZERS.needed
+needs_torch = TORCH.needed

@@ -1,0 +1,41 @@
+"""Set-up of the whole suite: strict skips, one Hypothesis profile, no network, and no cache outside the run.
+
+One job: to make every run start from the same state. It may not hold fixtures that only one room needs.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+
+import pytest
+from hypothesis import settings
+
+from tests import skips
+
+_HOME = pytest.StashKey[str]()
+
+# No deadline: how long an example takes on a shared machine says nothing about the code.
+# The same examples in every run, so that a failure in CI is one at the desk too.
+settings.register_profile("suite", deadline=None, derandomize=True)
+settings.load_profile("suite")
+
+
+def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Registers the plugin, and with it the options that it adds."""
+    pluginmanager.register(skips, "skips")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keeps `datasets` off the network and its caches in a directory of this run. It reads both when it is imported."""
+    config.stash[_HOME] = os.environ["HF_HOME"] = tempfile.mkdtemp(prefix="dataset-num-proc-tests-")
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    # A developer's own choice would decide in place of the policy under test.
+    for variable in [name for name in os.environ if name.endswith("DATASET_NUM_PROC")]:
+        del os.environ[variable]
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Removes the directory of this run."""
+    shutil.rmtree(config.stash[_HOME], ignore_errors=True)
