@@ -21,7 +21,7 @@ from dataset_num_proc.policy.decision import Decision
 from dataset_num_proc.policy.facts import FORK, Snapshot
 from dataset_num_proc.policy.request import Request, Settings, Workload
 from dataset_num_proc.policy.rules import decide
-from dataset_num_proc.policy.start_method import choose_start_method
+from dataset_num_proc.policy.start_method import StartMethodChoice, choose_start_method
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -167,11 +167,7 @@ def mp_context(
             f"start_method={start_method or settings.start_method!r}: {row.module} offers {offered or 'nothing'} here"
         )
         raise ValueError(message)
-    if choice.obeyed_against_hazards:
-        message = (
-            f"fork was asked for, but {'; '.join(choice.hazards)}. Children may hang: forkserver and spawn are clean."
-        )
-        warn(message, UnsafeStartMethod)
+    _warn_of_fork(choice)
     from importlib import import_module
 
     context: BaseContext = import_module(row.module).get_context(choice.method)
@@ -193,20 +189,36 @@ def _decided(
 ) -> tuple[Decision, Snapshot, Request]:
     """The decision for these arguments, warned about and logged; with the snapshot and the request that made it."""
     fields: dict[str, Any] = dict(options)
-    snapshot = fields.pop("snapshot", None) or take_snapshot()
-    settings = _settings(fields.pop("settings", None))
+    snapshot, settings = fields.pop("snapshot", None), _settings(fields.pop("settings", None))
     function, dataset = fields.pop("function", None), fields.pop("dataset", None)
     if dataset is not None:
         fields = {**_measures(dataset), **fields}
     method = start_method or (settings.start_method if scope else None)
     fields |= {name: said for name, said in (("site", site), ("start_method", method)) if said is not None}
     request = Request.of(value, **fields)
+    snapshot = snapshot or take_snapshot(scan=_choosy(request))
     decision = decide(request, snapshot, settings)
     if function is not None and decision.workers and decision.start_method != FORK and request.spawn_ready is None:
         request = _checked_for_spawn(request, function)
         decision = decide(request, snapshot, settings)
     tell(decision, request.site, snapshot.process.local_rank)
+    if decision.workers:
+        _warn_of_fork(choose_start_method(request, snapshot, settings, encoding.site_named(request.site)))
     return decision, snapshot, request
+
+
+def _warn_of_fork(choice: StartMethodChoice) -> None:
+    """A warning where somebody insists on a fork that live state makes unsafe."""
+    if choice.obeyed_against_hazards:
+        message = (
+            f"fork was asked for, but {'; '.join(choice.hazards)}. Children may hang: forkserver and spawn are clean."
+        )
+        warn(message, UnsafeStartMethod)
+
+
+def _choosy(request: Request) -> bool:
+    """Whether hazards bear on the answer: a start method may be chosen, or the function uses an accelerator."""
+    return request.workload is Workload.PACKING or request.touches_accelerator or request.start_method is not None
 
 
 def _settings(settings: Settings | None) -> Settings:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from dataset_num_proc.policy.decision import Decision, Reason, ReasonCode
+from dataset_num_proc.policy.decision import FINAL, Decision, Reason, ReasonCode
 from dataset_num_proc.policy.facts import CpuFacts, MemoryFacts, ProcessFacts, Snapshot, StartMethodFacts
 from dataset_num_proc.policy.findings import Finding
 from dataset_num_proc.policy.replay import from_json, to_json
@@ -165,7 +165,7 @@ def in_one_line(decision: Decision, site: str) -> str:
     way = f" by {decision.start_method}" if decision.workers else ""
     bound = decision.binding
     line = f"{site}: {asked}{count_of(decision.workers)}{way} ({bound.code.value}: {sentence(bound)})"
-    return f"{line}. DATASET_NUM_PROC overrules." if decision.reduced else line
+    return f"{line}. DATASET_NUM_PROC overrules." if decision.reduced and bound.code not in FINAL else line
 
 
 def in_full(decision: Decision, site: str, num_proc: int | None) -> str:

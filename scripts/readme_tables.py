@@ -47,7 +47,7 @@ def _word(site: Site) -> str:
 
 
 def _origin(site: Site) -> str:
-    notes = [f"`{site.module}`"]
+    notes = [f"`{site.module}`" + (f" and `{site.also_module}`" if site.also_module else "")]
     if site.spawns_since is not None:
         notes.append(f"by spawn from datasets {_release(site.spawns_since)} on")
     if site.count_in_cache_key == ALWAYS:

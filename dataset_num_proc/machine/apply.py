@@ -20,6 +20,7 @@ from importlib import import_module
 
 from dataset_num_proc.errors import ScopeBusy
 from dataset_num_proc.machine import children
+from dataset_num_proc.machine.contexts import MODULES
 from dataset_num_proc.policy.facts import FORKSERVER
 from dataset_num_proc.policy.worker_environment import TOKENIZERS_PARALLELISM, environment_after, worker_environment
 
@@ -41,7 +42,7 @@ def applied(
         workers: how many there will be; 0 is work in this process, for which nothing is changed.
         cpus: processors that they share; `None` leaves thread limits alone.
         start_method: of `module`; `None` leaves it as it is.
-        module: the process module that will start them, one of `children.PACKAGES`.
+        module: the process module that will start them, "multiprocess" or "multiprocessing".
 
     Raises:
         ScopeBusy: another thread is in a scope with a different start method.
@@ -81,7 +82,7 @@ class _Scopes:
     def enter(self, workers: int, cpus: int | None, module: str, start_method: str | None) -> bool:
         """Applies, or joins what is applied; whether as a guest."""
         with self.lock:
-            methods = {package: _method(package) for package in children.PACKAGES}
+            methods = {package: _method(package) for package in MODULES}
             methods[module] = start_method or methods[module]
             if self.guests or (self.layers and self.owner != threading.get_ident()):
                 self._check_shared(module, methods[module])
@@ -178,11 +179,12 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
     finally:
         copy, os.environ = os.environ, original
         # C has the last write to each name, whichever mapping it went through.
-        now = _values_in_c({*before, *original, *copy, *wanted})
-        now.pop(TOKENIZERS_PARALLELISM, None)
+        names = {*before, *original, *copy, *wanted}
+        now = _values_in_c(names)
+        now.pop(TOKENIZERS_PARALLELISM, None)  # where it is the map that wrote last
         if TOKENIZERS_PARALLELISM in copy:
             now[TOKENIZERS_PARALLELISM] = copy[TOKENIZERS_PARALLELISM]
-        _write(environment_after(before, inside, now), {*before, *original, *copy, *wanted})
+        _write(environment_after(before, inside, now), names)
 
 
 def _write(environment: Mapping[str, str], names: Iterable[str]) -> None:

@@ -3,9 +3,9 @@
 One job: the tightest limit among the process's own group and every group above it, each limit with the usage of its own
 directory. It may not choose between versions or places (`mounts` did), nor round: half a core stays 0.5.
 
-A missing file, "max", an empty file or a period of 0 all mean "no limit here". Memory that the kernel would give back when
-asked counts as free: data sets are mapped files, so a busy group is full of page cache, and a probe that counts the cache as
-used sees nothing free where gigabytes are. Shared memory is no such cache, though the kernel lists it under `cache`.
+A missing file, "max", an empty file or a period of 0 all mean "no limit here". Memory that the kernel would give back
+when asked counts as free: data sets are mapped files, so a busy group is full of page cache, and a probe that counts
+the cache as used sees nothing free where gigabytes are. Shared memory is no such cache, though it is listed as one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from dataset_num_proc.machine.files import Reader, number_after, shown
 from dataset_num_proc.machine.mounts import Group
 
-# "No limit" of version 1 is the largest page-aligned number the kernel can hold, which differs between page sizes and releases.
+# "No limit" of version 1 is the largest multiple of a page that the kernel can hold, which differs with the page size.
 _NO_LIMIT = 1 << 62
 
 
@@ -37,7 +37,8 @@ class Room(NamedTuple):
 def cpu_quota(reader: Reader, group: Group) -> Quota | None:
     """The tightest bandwidth quota, `None` where no group sets one."""
     read = _quota_v1 if group.version == 1 else _quota_v2
-    return min(filter(None, (read(reader, directory) for directory in group.directories)), default=None)
+    quotas = [quota for directory in group.directories if (quota := read(reader, directory))]
+    return min(quotas, default=None)
 
 
 def _quota_v1(reader: Reader, directory: bytes) -> Quota | None:
@@ -83,7 +84,9 @@ def _rooms_v2(reader: Reader, group: Group, largest: int) -> list[Room]:
     for directory in group.directories:
         # Above `memory.high` a group is not killed but slowed down to a crawl, which for a worker is no better.
         paths = (directory + b"/memory.max", directory + b"/memory.high")
-        limits = [(limit, path) for path in paths if (limit := reader.number(path)) is not None and 0 <= limit < largest]
+        limits = [
+            (limit, path) for path in paths if (limit := reader.number(path)) is not None and 0 <= limit < largest
+        ]
         if limits:
             limit, path = min(limits)
             used = _used(reader, directory + b"/memory.current", directory + b"/memory.stat", _RECLAIMABLE_V2)
@@ -148,7 +151,7 @@ def _used(reader: Reader, usage_path: bytes, stat_path: bytes, keys: _Reclaimabl
 
 
 def _stat(text: bytes, key: bytes) -> int:
-    """A number of memory.stat; version 1's usage is that of the whole subtree, so the `total_` of a key is preferred."""
+    """A number of memory.stat; version 1 counts usage of the whole subtree, so the `total_` of a key is preferred."""
     number = number_after(text, b"\ntotal_" + key)
     return (number_after(text, b"\n" + key) if number is None else number) or 0
 
@@ -168,7 +171,7 @@ def pids_free(reader: Reader, group: Group) -> int | None:
 
 
 def cpuset(reader: Reader, group: Group) -> tuple[bytes, bytes] | None:
-    """The processors of the nearest group that names any, as the kernel writes them ("0-3,8"), and the file that says so."""
+    """The processors of the nearest group that names any, as the kernel writes them ("0-3,8"), and the file."""
     effective = b"/cpuset.effective_cpus" if group.version == 1 else b"/cpuset.cpus.effective"
     for directory in group.directories:
         for name in (effective, b"/cpuset.cpus"):

@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from dataset_num_proc.machine.contexts import MODULES
+from dataset_num_proc.policy.facts import FORK, FORKSERVER
 from dataset_num_proc.policy.worker_environment import WORKER_VARIABLES
-
-PACKAGES = ("multiprocess", "multiprocessing")
-"""The two process modules; each has its own pools, managers, start method and fork server."""
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _SECONDS_BETWEEN_LOOKS = 1.0
@@ -51,7 +50,7 @@ class ChildStart:
     @classmethod
     def of(cls, target: Callable[..., Any] | None, package: str, method: str) -> ChildStart:
         """The start of a child that this thread is about to have by `method`."""
-        by_fork_server = method == "forkserver"
+        by_fork_server = method == FORKSERVER
         # The kernel takes the *thread* that forked for the parent. A pool's own thread starts the replacements of dead
         # workers and ends before the pool does: by kernel they would be killed with it, perhaps holding the task lock.
         by_kernel = sys.platform == "linux" and not by_fork_server and _on_main_thread()
@@ -71,14 +70,17 @@ class ChildStart:
 def prepared() -> Iterator[None]:
     """Has the children of pools and managers begin with `ChildStart`, in the whole process, for the scope's length.
 
-    The stock classes stay what they are, only the method by which each starts its process is replaced: nothing else of
-    theirs changes, and under spawn the child, which has the stock method, is sent the `ChildStart` alone.
+    The stock classes stay what they are, only the methods by which they start a process are replaced: a subclass would
+    show in type checks and in pickles, and under spawn the child, which has the stock methods, needs the start alone.
     """
     with ExitStack() as replaced:
-        for package in PACKAGES:
+        for package in MODULES:
             pool = import_module(f"{package}.pool").Pool
             manager = import_module(f"{package}.managers").BaseManager
             replaced.enter_context(_attribute(pool, "Process", staticmethod(_pool_process(pool.Process, package))))
+            if sys.platform != "win32":
+                held_back = staticmethod(_held_back(pool._repopulate_pool_static))  # noqa: SLF001 - what forks workers
+                replaced.enter_context(_attribute(pool, "_repopulate_pool_static", held_back))
             replaced.enter_context(_attribute(manager, "start", _manager_start(manager.start, package)))
         yield
 
@@ -101,6 +103,25 @@ def _pool_process(stock: Callable[..., Any], package: str) -> Callable[..., Any]
         return stock(ctx, *args, **kwargs)
 
     return process
+
+
+def _held_back(stock: Callable[..., None]) -> Callable[..., None]:
+    """`Pool._repopulate_pool_static`, with SIGTERM held back from a forked worker until its start lets it through.
+
+    A pool that is taken down while it replaces a dead worker sends SIGTERM to a process that still has the parent's
+    handler, which may swallow it: the pool would wait for that worker without end.
+    """
+
+    def repopulate(ctx: Any, *args: Any) -> None:  # noqa: ANN401 - the stock signature
+        if ctx.get_start_method() != FORK:  # nothing is inherited, and a fork server must not start with a mask
+            return stock(ctx, *args)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        try:
+            return stock(ctx, *args)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+    return repopulate
 
 
 def _manager_start(stock: Callable[..., None], package: str) -> Callable[..., None]:
@@ -130,6 +151,8 @@ def _default_signals() -> None:
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         # Not SIG_DFL: a worker that waits for a task holds the pool's task lock, and must unwind to let go of it.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if sys.platform != "win32":
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 
 
 def _die_with(parent: int, package: str, *, by_kernel: bool) -> None:

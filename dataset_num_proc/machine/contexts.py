@@ -1,10 +1,10 @@
 """The start methods of `multiprocess` and `multiprocessing`, and whether this process may have children there.
 
-One job: to read the state of both modules. It may not fix it: `get_start_method()` without `allow_none` pins the default for
-the rest of the process, and a later `set_start_method` then fails in code that is not ours.
+One job: to read the state of both modules. It may not fix it: `get_start_method()` without `allow_none` pins the
+default for the rest of the process, and a later `set_start_method` then fails in code that is not ours.
 
-`multiprocess` is read only where something imported it already: importing it imports dill, which registers picklers of its
-own. Before that nobody can have pinned it, and it starts its workers as all its releases do.
+`multiprocess` is read only where something imported it already: importing it imports dill, which registers picklers of
+its own. Before that nobody can have pinned it, and it starts its workers as all its releases do.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _described(module: ModuleType, pinned: str | None) -> StartMethodFacts:
 
 @lru_cache(maxsize=1)
 def _unloaded(platform: str) -> StartMethodFacts:
-    """What `multiprocess` says once it is imported: 0.70.13 to 0.70.19 fork wherever there is a fork, on Python 3.14 too."""
+    """What `multiprocess` says once it is imported: it forks wherever it can, on Python 3.14 (release 0.70.19) too."""
     if platform == "win32":
         return StartMethodFacts(SPAWN, pinned=False, offered=(SPAWN,))
     offered = (SPAWN, FORK, FORKSERVER) if platform == "darwin" else (FORK, SPAWN, FORKSERVER)

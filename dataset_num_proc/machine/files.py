@@ -12,8 +12,8 @@ import os
 from dataset_num_proc.policy.facts import Unreadable
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0)  # a recorded machine may be read on Windows
-_CHUNK = 16384
-# The kernel hands out most of these files whole, or cut at a record's end just below a page: anything longer is read on.
+_PAGE = 4096
+# The kernel hands these files out whole, or page by page, each cut after a whole line: anything longer is read on.
 _WHOLE = 3500
 # A file that is not there says nothing: each layout lacks the files of the other, and groups lack those of controllers
 # that are off.
@@ -44,13 +44,13 @@ class Reader:
         self.unreadable.append(Unreadable(shown(what) if isinstance(what, bytes) else what, why))
 
     def read(self, path: bytes) -> bytes | None:
-        """The bytes of a file; `None`, noted, where they cannot be had, and without a note where there is no such file."""
+        """The bytes of a file; `None` where there is no such file, and, noted, where it cannot be read."""
         try:
             descriptor = os.open(self.prefix + path, _FLAGS)
             try:
-                data = os.read(descriptor, _CHUNK)
+                data = os.read(descriptor, _PAGE)
                 if len(data) >= _WHOLE:
-                    while more := os.read(descriptor, _CHUNK):
+                    while more := os.read(descriptor, _PAGE):
                         data += more
             finally:
                 os.close(descriptor)
@@ -79,7 +79,7 @@ class Reader:
     def names(self, directory: bytes) -> list[bytes]:
         """The names in a directory; none, noted, where it cannot be listed."""
         try:
-            return os.listdir(self.prefix + directory)
+            return os.listdir(self.prefix + directory)  # noqa: PTH208 - bytes, and quicker
         except OSError as error:
             if error.errno not in _ABSENT:
                 self.note(directory, error.strerror or type(error).__name__)

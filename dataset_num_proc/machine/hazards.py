@@ -1,7 +1,7 @@
 """Live state that makes a fork unsafe: accelerators, collective runtimes, native threads, an import in progress.
 
-One job: to see what is up in this process. It may not import any of it (only what `sys.modules` holds is asked), nor ask
-anything that could wake a driver up: a call such as `device_count()` starts the very state that it looks for.
+One job: to see what is up in this process. It may not import any of it (only what `sys.modules` holds is asked), nor
+ask anything that could wake a driver up: a call such as `device_count()` starts the very state that it looks for.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any
 from dataset_num_proc.machine.files import Reader, shown
 
 _TORCH_DEVICES = ("cuda", "xpu", "npu", "mlu", "musa", "hpu")
-# NVIDIA, AMD (compute and render), Intel, Huawei Ascend, Habana. Held open by whatever library uses the device: cupy, numba,
-# pycuda and others have no flag that could be read.
+# NVIDIA, AMD and Intel (compute and render), Huawei Ascend, Habana. Held open by whatever library uses the device:
+# cupy, numba, pycuda and others have no flag that could be read.
 _DEVICE_NODES = (b"/dev/nvidia", b"/dev/kfd", b"/dev/dri/render", b"/dev/davinci", b"/dev/hl")
 _NVIDIA_NODE = re.compile(rb"nvidia\d+")
 _DEVICE_NAME = re.compile(r"\d+|(GPU|MIG)-.+", re.ASCII)
@@ -49,7 +49,7 @@ def open_devices(reader: Reader) -> frozenset[str]:
     directory = b"/proc/self/fd/"
     for name in reader.names(directory):
         try:
-            target = os.readlink(reader.prefix + directory + name)
+            target = os.readlink(reader.prefix + directory + name)  # noqa: PTH115 - bytes, and quicker
         except OSError:  # closed meanwhile, as the descriptor of this listing is
             continue
         if target.startswith(_DEVICE_NODES):
@@ -97,7 +97,7 @@ def runtimes(reader: Reader) -> frozenset[str]:
 
 
 def _up(module: Any, question: str, reader: Reader) -> bool:  # noqa: ANN401 - a module that was never imported here
-    """The answer to a module's own question; false, and noted, where it fails: a half-imported module may do anything."""
+    """The answer to a module's own question; false, and noted, where it fails, as a half-imported module may."""
     try:
         return bool(getattr(module, question, bool)())
     except Exception as error:  # noqa: BLE001 - whatever a foreign module raises, a probe goes on
@@ -121,7 +121,7 @@ def thread_count(reader: Reader) -> int | None:
 def importing(frame: FrameType | None) -> str | None:
     """The module whose import is in progress on this thread, `None` where there is none.
 
-    A pool started there waits for ever: its workers inherit the module's import lock, held by a thread they do not have.
+    A pool started there waits for ever: its workers inherit the import lock, held by a thread that they do not have.
     Running a script, `python -m` and runpy are no imports.
 
     Args:

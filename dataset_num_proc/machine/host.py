@@ -2,8 +2,7 @@
 
 One job: to read the host, live or recorded. It may not know of control groups, which only take from it.
 
-On Linux the kernel's own files are read: psutil reads the same ones, and takes ten times as long to be imported. Elsewhere
-psutil is asked.
+On Linux the kernel's own files are read: psutil reads the same ones, and is slow to import. Elsewhere psutil is asked.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ _MOST_CPUS = 1 << 16  # eight times what Linux can be built for; anything longer
 _ALLOWED = re.compile(rb"^Cpus_allowed_list:\s*(\S*)", re.MULTILINE)
 _USER = re.compile(rb"^Uid:\s*(\d+)", re.MULTILINE)
 _MOST_TASKS = re.compile(rb"^Max processes\s+(\d+)", re.MULTILINE)
-# Counting a user's tasks takes a directory listing for each process. A limit above this is that of a whole machine (systemd
-# gives half of the kernel's own maximum) and would not be met by any number of workers.
+# Counting a user's tasks takes a directory listing for each process. A limit above this is that of a whole machine (the
+# kernel's default is half of all the tasks it can have) and would not be met by any number of workers.
 _SMALL_TASK_LIMIT = 1 << 15
 
 
@@ -131,7 +130,8 @@ def user_tasks_free(reader: Reader) -> int | None:
     limit = _live_task_limit() if reader.live else _recorded_task_limit(reader)
     if limit is None or limit >= _SMALL_TASK_LIMIT:
         return None
-    owner = _owner(reader, b"/proc/self")
+    # The directory of a process that changed its user is the superuser's, so a live one is asked itself.
+    owner = os.getuid() if reader.live else _owner(reader, b"/proc/self")
     processes = (b"/proc/" + name for name in reader.names(b"/proc") if name.isdigit())
     tasks = sum(_tasks(reader, process) for process in processes if _owner(reader, process) == owner)
     return max(0, limit - tasks)
@@ -154,20 +154,20 @@ def _recorded_task_limit(reader: Reader) -> int | None:
 
 def _owner(reader: Reader, directory: bytes) -> int | None:
     try:
-        return os.stat(reader.prefix + directory).st_uid
+        return os.stat(reader.prefix + directory).st_uid  # noqa: PTH116 - the path is bytes
     except OSError:  # it has ended meanwhile
         return None
 
 
 def _tasks(reader: Reader, process: bytes) -> int:
     try:
-        return len(os.listdir(reader.prefix + process + b"/task"))
+        return len(os.listdir(reader.prefix + process + b"/task"))  # noqa: PTH208 - the path is bytes
     except OSError:  # it has ended meanwhile, or its threads were not recorded
-        return 1 if os.path.isdir(reader.prefix + process) else 0
+        return int(os.path.isdir(reader.prefix + process))  # noqa: PTH112 - the path is bytes
 
 
 def recorded_environ(reader: Reader) -> dict[str, str]:
-    """The environment of a recorded process, from the file `environ` at the root: a line KEY=VALUE for each variable."""
+    """The environment of a recorded process, from the file `environ` at the root: a line KEY=VALUE for each."""
     lines = os.fsdecode(reader.read(b"/environ") or b"").splitlines()
     return dict(line.split("=", 1) for line in lines if "=" in line)
 
@@ -181,10 +181,10 @@ def installed_versions(names: tuple[str, ...]) -> dict[str, Any]:
     """Versions of installed distributions by name, `None` for those that are not here, without importing any."""
     from importlib import metadata
 
-    found: dict[str, str | None] = {}
-    for name in names:
+    def version(name: str) -> str | None:
         try:
-            found[name] = metadata.version(name)
+            return metadata.version(name)
         except metadata.PackageNotFoundError:
-            found[name] = None
-    return found
+            return None
+
+    return {name: version(name) for name in names}

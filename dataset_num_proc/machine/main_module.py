@@ -12,7 +12,9 @@ import os
 import subprocess
 import sys
 import warnings
+from collections.abc import Mapping
 from importlib.machinery import BuiltinImporter, FrozenImporter, ModuleSpec, PathFinder
+from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, NamedTuple
 
@@ -40,10 +42,15 @@ class Main(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """A script's guarded lines, as ranges, and the first line outside of them that does any work."""
+    """A script's base name, its guarded lines, as ranges, and the first line outside of them that does any work."""
 
+    file: str
     guarded: tuple[tuple[int, int], ...]
     first_work: int | None
+
+    def is_guarded(self, line: int) -> bool:
+        """Whether a line stands under the guard."""
+        return any(first <= line <= last for first, last in self.guarded)
 
 
 def describe(main: ModuleType | None, frame: FrameType | None) -> Main:
@@ -53,38 +60,41 @@ def describe(main: ModuleType | None, frame: FrameType | None) -> Main:
         main: the module `__main__`.
         frame: the innermost frame to look at for the line that `main` is at.
     """
-    path = getattr(main, "__file__", None)
-    spec = getattr(main, "__spec__", None)
+    names = vars(main) if main is not None else {}
+    path, spec = names.get("__file__"), names.get("__spec__")
     if spec is not None and spec.name.rpartition(".")[2] == "__main__":
         # `python -m package`, a directory or a zip file: children skip such a main module altogether.
-        return Main(MainModule.MODULE, os.path.basename(path) if path else None)
-    if path is None or hasattr(sys, "ps1"):
-        return Main(_without_file(main))
-    file = os.path.basename(path)
+        return Main(MainModule.MODULE, path and _base(path))
+    # "<stdin>" stands for a file where the program is piped in; a child fails to open it.
+    if path in {None, "<stdin>"} or "ps1" in vars(sys):
+        return Main(_without_file(names))
     try:
-        state = os.stat(path)
+        state = os.stat(path)  # noqa: PTH116 - on the way of every answer, where pathlib takes twice as long
         layout = _layout(path, state.st_mtime_ns, state.st_size)
     except (OSError, SyntaxError, ValueError):
-        return Main(MainModule.UNKNOWN if spec is None else MainModule.MODULE, file)
-    line = _current_line(main, frame)
+        return Main(MainModule.UNKNOWN if spec is None else MainModule.MODULE, _base(path))
+    line = _current_line(names, frame)
     if line is None and not layout.guarded:
         line = layout.first_work
-    if line is None or any(first <= line <= last for first, last in layout.guarded):
-        return Main(MainModule.FILE if spec is None else MainModule.MODULE, file)
-    return Main(MainModule.UNGUARDED, file, line)
+    if line is None or layout.is_guarded(line):
+        return Main(MainModule.FILE if spec is None else MainModule.MODULE, layout.file)
+    return Main(MainModule.UNGUARDED, layout.file, line)
 
 
-def _without_file(main: ModuleType | None) -> MainModule:
+def _base(path: str) -> str:
+    return os.path.basename(path)  # noqa: PTH119 - as above
+
+
+def _without_file(names: Mapping[str, object]) -> MainModule:
     """The kind of a main module that has no file, or that somebody types at."""
-    if hasattr(sys, "ps1") or sys.flags.interactive or "get_ipython" in vars(main or object):
+    if "ps1" in vars(sys) or sys.flags.interactive or "get_ipython" in names:
         return MainModule.INTERACTIVE
     first = sys.argv[0] if getattr(sys, "argv", None) else None
     return {"-c": MainModule.COMMAND, "": MainModule.STDIN, "-": MainModule.STDIN}.get(str(first), MainModule.UNKNOWN)
 
 
-def _current_line(main: ModuleType | None, frame: FrameType | None) -> int | None:
+def _current_line(names: Mapping[str, object], frame: FrameType | None) -> int | None:
     """The line that the main module's own code is at on this thread; `None` where it is not running here."""
-    names = vars(main) if main is not None else None
     while frame is not None:
         if frame.f_globals is names and frame.f_code.co_name == "<module>":
             return frame.f_lineno
@@ -94,13 +104,13 @@ def _current_line(main: ModuleType | None, frame: FrameType | None) -> int | Non
 
 @functools.lru_cache(maxsize=4)
 def _layout(path: str, _modified_ns: int, _size: int) -> _Layout:
-    with open(path, "rb") as source, warnings.catch_warnings():
+    with warnings.catch_warnings():
         # The interpreter has shown the script's own warnings already, when it compiled it.
         warnings.simplefilter("ignore")
-        tree = ast.parse(source.read())
+        tree = ast.parse(Path(path).read_bytes())
     guards = [statement for statement in tree.body if isinstance(statement, ast.If) and _is_guard(statement.test)]
     guarded = tuple((guard.body[0].lineno, guard.body[-1].end_lineno or guard.lineno) for guard in guards)
-    return _Layout(guarded, _first_work([statement for statement in tree.body if statement not in guards]))
+    return _Layout(_base(path), guarded, _first_work([statement for statement in tree.body if statement not in guards]))
 
 
 def _is_guard(test: ast.expr) -> bool:
@@ -180,7 +190,7 @@ def _spec_on_path(name: str) -> ModuleSpec | None:
 
 def _same_file(one: str, other: str) -> bool:
     try:
-        return os.path.samefile(one, other)
+        return Path(one).samefile(other)
     except OSError:  # one of them is no file: a frozen module, a member of a zip archive
         return True
 
@@ -189,14 +199,16 @@ def _child_cannot_find(name: str) -> str | None:
     path = json.dumps([entry for entry in sys.path if isinstance(entry, str)])
     try:
         command = [sys.executable, "-c", _FIND, path, name]
-        child = subprocess.run(command, capture_output=True, check=False, text=True, timeout=_TIMEOUT_S)
+        child = subprocess.run(  # noqa: S603 - this interpreter, on a module name of this process
+            command, stdin=subprocess.DEVNULL, capture_output=True, check=False, text=True, timeout=_TIMEOUT_S
+        )
     except (OSError, subprocess.SubprocessError) as error:
         return f"it is not on the path, and no interpreter could be asked: {error}"
     return None if child.returncode == 0 else (child.stderr.strip().splitlines() or ["it is not found"])[-1]
 
 
 def pickles(function: Any) -> str | None:  # noqa: ANN401 - anything may be handed to a map
-    """Why a function cannot be sent to another process, in the words of the pickler that `multiprocess` uses; else `None`."""
+    """Why a function cannot be sent to another process, in the words of the pickler of `multiprocess`; else `None`."""
     try:
         import dill
     except ImportError:  # `multiprocess` without it pickles as the standard library does

@@ -2,14 +2,14 @@ r"""Where this process's control groups are: directories, from its own up to the
 
 One job: to turn /proc/self/cgroup and /proc/self/mountinfo into directories. It may not read any limit.
 
-Version 1 or 2 is chosen per controller: hosts that keep version 1 for some controllers mount version 2 beside them, and a
-probe that settles on one version for the machine is blind to the limits of the other.
+Version 1 or 2 is chosen per controller: hosts that keep version 1 for some controllers mount version 2 beside them, and
+a probe that settles on one version for the machine is blind to the limits of the other.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -72,9 +72,12 @@ def _locate(reader: Reader, memberships: bytes | None) -> Groups:
     if table is None and len(reader.unreadable) == before:
         reader.note(path, "not there")
     mounts = visible(parse_mounts(table or b""))
+    paths = parse_memberships(memberships or b"")
+    if memberships is not None and not paths:
+        reader.malformed(b"/proc/self/cgroup", memberships)
     groups = {}
     for controller in CONTROLLERS:
-        version, own = _membership(controller, memberships, mounts)
+        version, own = _membership(controller, paths, mounts)
         kind = b"cgroup2" if version == 2 else b"cgroup"  # noqa: PLR2004 - the kernel's own numbering
         candidates = [m for m in mounts if m.kind == kind and (version == 2 or controller in m.options)]  # noqa: PLR2004
         if not candidates:
@@ -88,13 +91,12 @@ def _locate(reader: Reader, memberships: bytes | None) -> Groups:
     return Groups(groups, notes)
 
 
-def _membership(controller: bytes, memberships: bytes | None, mounts: list[Mount]) -> tuple[int, bytes | None]:
+def _membership(controller: bytes, paths: Mapping[bytes, bytes], mounts: list[Mount]) -> tuple[int, bytes | None]:
     """The version that a controller is used in here, and the process's own path in it."""
-    if memberships is None:
+    if not paths:
         # A sandbox may hide the file and still show the mounts; whatever limits they have are above us.
         first = any(mount.kind == b"cgroup" and controller in mount.options for mount in mounts)
         return (1 if first else 2), None
-    paths = parse_memberships(memberships)
     return (1, paths[controller]) if controller in paths else (2, paths.get(b""))
 
 
@@ -139,7 +141,7 @@ def _unescaped(field: bytes) -> bytes:
 
 
 def visible(mounts: list[Mount]) -> list[Mount]:
-    """The control group mounts that a path still reaches: not under a later mount on the same point or a directory above.
+    """The control group mounts that a path still reaches: not under a later mount, there or on a directory above.
 
     Container runtimes mount the control groups again over the host's; both are listed, and only the last can be read.
     """

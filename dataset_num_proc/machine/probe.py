@@ -1,10 +1,10 @@
 """`take_snapshot`: everything that a decision rests on, read at this moment.
 
-One job: to put the readings together, and to say of each fact that is missing why. It decides nothing, and changes nothing:
-no start method gets fixed, nothing heavy is imported, no device is touched.
+One job: to put the readings together, and to say of each fact that is missing why. It decides nothing, and changes
+nothing: no start method gets fixed, nothing heavy is imported, no device is touched.
 
-Limits, usage and the process's own state are read anew each time. Kept are only the places of the control groups (while the
-process stays in them), the layout of the main script (while its file stays as it is), and the installed versions.
+Limits, usage and the process's own state are read anew each time. Kept are only the places of the control groups (while
+the process stays in them), the layout of the main script (while its file stays as it is), and the installed versions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dataset_num_proc.machine import cgroup, hazards, host, ranks, scheduler
 from dataset_num_proc.machine.contexts import daemonic, start_methods
@@ -34,19 +34,19 @@ from dataset_num_proc.policy.facts import (
 _VARIABLES = scheduler.VARIABLES | ranks.VARIABLES | {"CUDA_VISIBLE_DEVICES"}
 _NAMES = _VARIABLES | set(map(os.fsencode, _VARIABLES))
 _PYTHON = ".".join(map(str, sys.version_info[:3]))
-_WHY = {
+_UNKNOWN = {
     "cpu.host": "the system does not say how many processors are online",
     "cpu.affinity": "no affinity mask to be read",
     "cpu.quota": "no control group sets a cpu quota",
     "memory.available": "no MemAvailable, nor what it could be computed from",
     "memory.headroom": "no control group sets a memory limit",
-    "memory.shm_free": "no /dev/shm",
+    "memory.shm_free": "no /dev/shm, or it was not looked at",
     "process.threads": "not counted",
+    "process.python_threads": "not recorded",
     "process.pids_free": "no limit on tasks that workers could meet",
     "process.accelerator_count": "only a driver could tell",
 }
-_WHY_LIVE = {what: Unreadable(what, why) for what, why in _WHY.items()}
-_WHY_RECORDED = {**_WHY_LIVE, "memory.shm_free": Unreadable("memory.shm_free", "not part of a recorded machine")}
+_NOTES = {what: Unreadable(what, why) for what, why in _UNKNOWN.items()}
 
 
 class _Surroundings(NamedTuple):
@@ -63,19 +63,19 @@ def take_snapshot(root: str | os.PathLike[str] = "/", *, scan: bool = True) -> S
     """Reads the machine, or a recorded one.
 
     Args:
-        root: directory below which a machine's files are. For any but "/", the processors online, the affinity mask and the
-            memory come from the recorded `sys` and `proc`, the variables from a file `environ` of KEY=VALUE lines, and the
-            process is taken to be a plain one: what this interpreter has up says nothing about a recorded one.
-        scan: also list this process's open files and threads, and the devices of the machine. A decision about a map that
-            forks does without; it is most of the time that a snapshot takes in a process with thousands of open files.
+        root: directory below which a machine's files are. For any but "/", the processors online, the affinity mask and
+            the memory come from the recorded `sys` and `proc`, the variables from a file `environ` of KEY=VALUE lines,
+            and the process is taken to be a plain one: what this interpreter has up says nothing about a recorded one.
+        scan: also list this process's open files (for devices of accelerators) and threads, and look at /dev/shm. A
+            decision about a map that forks does without, and a process may have thousands of files open.
 
     Returns:
         The facts. What is not known is `None`, and `Snapshot.unreadable` says why; nothing is raised for it.
     """
     around = _surroundings(Reader(root))
     reader, libraries = around.reader, _libraries()
-    cpu, memory = _cpu(around), _memory(around)
-    process = _process(around, cpu, scan=scan)
+    cpu, memory = _cpu(around), _memory(around, shm=scan and reader.live)
+    process = _process(around, cpu, scan=scan) if reader.live else _recorded_process(around, cpu)
     methods = start_methods(libraries.multiprocess, reader) if reader.live else StartMethods()
     _explain(reader, cpu, memory, process)
     return Snapshot(cpu, memory, process, methods, libraries, tuple(reader.unreadable))
@@ -99,7 +99,8 @@ def _surroundings(reader: Reader) -> _Surroundings:
             reader.note(path, "not there")
         groups, notes = locate(reader, memberships)
         reader.unreadable.extend(notes)
-    return _Surroundings(reader, linux, environ, groups, ranks.local_ranks(environ, reader))
+    place = ranks.local_ranks(environ, reader) if environ else ranks.Ranks()
+    return _Surroundings(reader, linux, environ, groups, place)
 
 
 def _chosen(environ: Mapping[str, str]) -> dict[str, str]:
@@ -121,7 +122,7 @@ def _cpu(around: _Surroundings) -> CpuFacts:
     online, affinity = host.live_cpus() if reader.live else _recorded_cpus(around)
     group = around.groups.get(b"cpu")
     quota = cgroup.cpu_quota(reader, group) if group else None
-    declared = scheduler.declared_cpus(around.environ, reader)
+    declared = scheduler.declared_cpus(around.environ, reader) if around.environ else {}
     return CpuFacts(online, affinity, quota and quota.cores, quota and quota.source, declared)
 
 
@@ -142,60 +143,65 @@ def _recorded_cpus(around: _Surroundings) -> tuple[int | None, int | None]:
     return online, len(allowed) if allowed else None
 
 
-def _memory(around: _Surroundings) -> MemoryFacts:
+def _memory(around: _Surroundings, *, shm: bool) -> MemoryFacts:
     reader = around.reader
     seen = host.memory(reader) if around.linux else host.memory_elsewhere(reader)
     group = around.groups.get(b"memory")
     room = cgroup.memory_room(reader, group, seen.total) if group else None
+    environ, local_ranks = around.environ, around.ranks.local_world_size
     return MemoryFacts(
         available=seen.available,
         headroom=room.headroom if room else None,
         limit=room.limit if room else None,
         headroom_source=room.source if room else None,
-        declared=scheduler.declared_memory(around.environ, around.ranks.local_world_size, reader),
-        shm_free=host.shm_free() if reader.live else None,
+        declared=scheduler.declared_memory(environ, local_ranks, reader) if environ else {},
+        shm_free=host.shm_free() if shm else None,
     )
 
 
 def _process(around: _Surroundings, cpu: CpuFacts, *, scan: bool) -> ProcessFacts:
-    """State of the process; of a recorded one only what its files say."""
+    """State of this process."""
     reader, place = around.reader, around.ranks
-    facts: dict[str, Any] = {
-        "python": _PYTHON,
-        "local_rank": place.local_rank,
-        "local_world_size": place.local_world_size,
-        "cpus_per_rank": _cpus_per_rank(place, cpu),
-        "pids_free": _pids_free(around),
-    }
-    if not reader.live:
-        facts["threads"] = host.recorded_threads(reader)
-    else:
-        facts.update(_live_state(reader, scan=scan))
-    if scan or "CUDA_VISIBLE_DEVICES" in around.environ:
-        facts["accelerator_count"] = hazards.accelerator_count(around.environ, reader)
-    return ProcessFacts(**facts)
-
-
-def _live_state(reader: Reader, *, scan: bool) -> dict[str, Any]:
-    frame = sys._getframe()  # noqa: SLF001 - the only way to this thread's stack that costs nothing
+    frame = sys._getframe()  # noqa: SLF001 - the one way to this thread's stack that costs nothing
     main = describe(sys.modules.get("__main__"), frame)
-    return {
-        "platform": sys.platform,
-        "daemonic": daemonic(),
-        "main": main.kind,
-        "main_file": main.file,
-        "main_line": main.line,
-        "importing": hazards.importing(frame),
-        "accelerators": hazards.accelerators(reader) | (hazards.open_devices(reader) if scan else frozenset()),
-        "distributed": hazards.distributed(reader),
-        "runtimes": hazards.runtimes(reader),
-        "threads": hazards.thread_count(reader) if scan else None,
-        "python_threads": threading.active_count(),
-    }
+    return ProcessFacts(
+        platform=sys.platform,
+        python=_PYTHON,
+        daemonic=daemonic(),
+        threads=hazards.thread_count(reader) if scan else None,
+        main=main.kind,
+        accelerators=hazards.accelerators(reader) | (hazards.open_devices(reader) if scan else frozenset()),
+        distributed=hazards.distributed(reader),
+        local_rank=place.local_rank,
+        local_world_size=place.local_world_size,
+        pids_free=_pids_free(around),
+        python_threads=threading.active_count(),
+        runtimes=hazards.runtimes(reader),
+        importing=hazards.importing(frame),
+        main_file=main.file,
+        main_line=main.line,
+        cpus_per_rank=_cpus_per_rank(place, cpu),
+        accelerator_count=hazards.accelerator_count(around.environ, reader),
+    )
+
+
+def _recorded_process(around: _Surroundings, cpu: CpuFacts) -> ProcessFacts:
+    """State of a recorded process: a plain one but for what its files say."""
+    place, threads = around.ranks, host.recorded_threads(around.reader)
+    return ProcessFacts(
+        python=_PYTHON,
+        threads=threads,
+        python_threads=1 if threads == 1 else None,
+        local_rank=place.local_rank,
+        local_world_size=place.local_world_size,
+        pids_free=_pids_free(around),
+        cpus_per_rank=_cpus_per_rank(place, cpu),
+        accelerator_count=hazards.accelerator_count(around.environ, around.reader),
+    )
 
 
 def _cpus_per_rank(place: ranks.Ranks, cpu: CpuFacts) -> bool:
-    """Whether Slurm gave each of its tasks processors of its own: the mask then holds one task's, and the host has them all."""
+    """Whether Slurm gave each task processors of its own: the mask holds one task's, and the host has them all."""
     each = cpu.declared.get("SLURM_CPUS_PER_TASK")
     if place.launcher != ranks.SLURM or each is None or cpu.affinity is None or cpu.host is None:
         return False
@@ -204,16 +210,13 @@ def _cpus_per_rank(place: ranks.Ranks, cpu: CpuFacts) -> bool:
 
 def _pids_free(around: _Surroundings) -> int | None:
     group = around.groups.get(b"pids")
-    bounds = (
-        cgroup.pids_free(around.reader, group) if group else None,
-        host.user_tasks_free(around.reader) if around.linux else None,
-    )
-    return min((bound for bound in bounds if bound is not None), default=None)
+    in_group = cgroup.pids_free(around.reader, group) if group else None
+    of_user = host.user_tasks_free(around.reader) if around.linux else None
+    return of_user if in_group is None else in_group if of_user is None else min(in_group, of_user)
 
 
 def _explain(reader: Reader, cpu: CpuFacts, memory: MemoryFacts, process: ProcessFacts) -> None:
     """Notes why each fact that is missing is not known."""
-    notes = _WHY_LIVE if reader.live else _WHY_RECORDED
     for what, value in (
         ("cpu.host", cpu.host),
         ("cpu.affinity", cpu.affinity),
@@ -222,8 +225,9 @@ def _explain(reader: Reader, cpu: CpuFacts, memory: MemoryFacts, process: Proces
         ("memory.headroom", memory.headroom),
         ("memory.shm_free", memory.shm_free),
         ("process.threads", process.threads),
+        ("process.python_threads", process.python_threads),
         ("process.pids_free", process.pids_free),
         ("process.accelerator_count", process.accelerator_count),
     ):
         if value is None:
-            reader.unreadable.append(notes[what])
+            reader.unreadable.append(_NOTES[what])

@@ -1,7 +1,8 @@
 """What a batch scheduler or the user declares in the environment, as ceilings by variable name.
 
-One job: to read the variables of Slurm, PBS, SGE and LSF, and `PYTHON_CPU_COUNT`. It may not raise an answer: a declaration
-is a promise not to use more, and the machine may well give less. A value that cannot be understood is noted and ignored.
+One job: to read the variables of Slurm, PBS, SGE and LSF, and `PYTHON_CPU_COUNT`. It may not raise an answer: a
+declaration is a promise not to use more, and the machine may well give less. What cannot be understood is noted and
+ignored.
 
 - Slurm: https://slurm.schedmd.com/sbatch.html#SECTION_OUTPUT-ENVIRONMENT-VARIABLES
 - PYTHON_CPU_COUNT: https://docs.python.org/3/using/cmdline.html#envvar-PYTHON_CPU_COUNT
@@ -59,7 +60,7 @@ def per_node(text: str, node: int | None) -> int | None:
 def declared_cpus(environ: Mapping[str, str], reader: Reader) -> dict[str, int]:
     """Processors by variable name, each at least 1.
 
-    Counts of a whole job over several hosts (`NSLOTS`, `LSB_DJOB_NUMPROC`) are left out, for they say nothing about this one.
+    Counts of a whole job over several hosts (`NSLOTS`, `LSB_DJOB_NUMPROC`) are left out: they say nothing of this one.
     """
     declared: dict[str, int | None] = {
         name: whole_number(environ[name])
@@ -80,7 +81,7 @@ def declared_cpus(environ: Mapping[str, str], reader: Reader) -> dict[str, int]:
 
 
 def _lsf_hosts(environ: Mapping[str, str], reader: Reader) -> set[bytes]:
-    """The hosts of an LSF job: from its host file, which has a line for each slot, else from the list in the environment."""
+    """The hosts of an LSF job: from its host file, which has a line for each slot, else from the variable."""
     data = reader.read(os.fsencode(environ["LSB_DJOB_HOSTFILE"])) if environ.get("LSB_DJOB_HOSTFILE") else None
     return set((os.fsencode(environ.get("LSB_HOSTS", "")) if data is None else data).split())
 
@@ -90,7 +91,7 @@ def declared_memory(environ: Mapping[str, str], local_ranks: int, reader: Reader
 
     Args:
         environ: the environment.
-        local_ranks: tasks on this node, by which memory per cpu is counted where Slurm does not say how many cpus it gave.
+        local_ranks: tasks on this node, for memory per cpu where Slurm does not say how many cpus it gave.
         reader: where values that cannot be understood are noted.
     """
     declared = {}

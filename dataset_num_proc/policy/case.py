@@ -16,7 +16,18 @@ from dataset_num_proc.policy.start_method import StartMethodChoice, choose_start
 class Case:
     """One question with all that bears on it, so that a rule is one line of sense."""
 
-    __slots__ = ("auto", "choice", "measured", "method", "process", "request", "settings", "site", "snapshot")
+    __slots__ = (
+        "auto",
+        "choice",
+        "measured",
+        "method",
+        "other_method",
+        "process",
+        "request",
+        "settings",
+        "site",
+        "snapshot",
+    )
 
     def __init__(self, request: Request, snapshot: Snapshot, settings: Settings) -> None:
         """Resolve the site and the start method, which most rules ask for."""
@@ -25,6 +36,8 @@ class Case:
         self.site: Site = site_named(request.site)
         self.choice: StartMethodChoice = choose_start_method(request, snapshot, settings, self.site)
         self.method = self.choice.method
+        other = self.site.also_module
+        self.other_method = self.method if other is None else snapshot.start_methods.of(other).method
         self.auto = request.workers is None
         self.measured = request.profile is not None and request.rows is not None
 

@@ -76,6 +76,10 @@ class Reason:
     seen: Mapping[str, Any] = field(default_factory=dict)
 
 
+FINAL = frozenset({ReasonCode.STREAMING, ReasonCode.DAEMONIC, ReasonCode.IMPORTING, ReasonCode.WINDOWS_HANDLES})
+"""What even the operator's override cannot overrule: the map takes no workers, may not start them, would hang, or
+could not wait on them."""
+
 _REQUESTS = frozenset({ReasonCode.ASKED, ReasonCode.OVERRIDE})
 
 

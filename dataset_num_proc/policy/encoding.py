@@ -38,6 +38,7 @@ class Site:
         none_means: what its reader makes of `None`: "in-process", "choose" (sized by its own rule) or "invalid".
         one_means: what its reader makes of 1, for people.
         module: the module that starts its workers.
+        also_module: another module that it starts workers by, such as those of the download step of `load_dataset`.
         is_config: whether the value is recorded in a configuration and read later, by other code.
         sayable_before: the `datasets` release from which on "in this process" cannot be said; `None` means it always
             can, and (0,) that it never could.
@@ -50,6 +51,7 @@ class Site:
     none_means: NoneMeans
     one_means: str
     module: str = MULTIPROCESS
+    also_module: str | None = None
     is_config: bool = False
     sayable_before: Version | None = None
     spawns_since: Version | None = None
@@ -95,7 +97,7 @@ _ROWS = (
     _map("filter", count_in_cache_key=ALWAYS),
     _map("batch", count_in_cache_key=ALWAYS),
     _map("flatten_indices", count_in_cache_key=ALWAYS),
-    Site("load_dataset", None, "in-process", _IN_PROCESS),
+    Site("load_dataset", None, "in-process", _IN_PROCESS, also_module=MULTIPROCESSING),
     Site("save_to_disk", None, "in-process", _POOL_OF_ONE, spawns_since=SPAWNED_SAVE_SINCE),
     Site("push_to_hub", None, "in-process", _POOL_OF_ONE, spawns_since=SPAWNED_SAVE_SINCE),
     _stdlib("to_json", None, "in-process", _IN_PROCESS),

@@ -84,7 +84,7 @@ def _overridden(case: Case, count: int) -> Decision:
 
 
 OBSTACLES: tuple[Rule, ...] = (vetoes.streaming, vetoes.daemonic, vetoes.importing, ceilings.windows_handles)
-"""What even the operator cannot overrule: a map that takes no workers, may not start them, or cannot wait on them."""
+"""The rules behind `decision.FINAL`."""
 
 
 def _limit(reason: Reason) -> int:

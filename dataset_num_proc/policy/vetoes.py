@@ -29,8 +29,10 @@ def streaming(case: Case) -> Reason | None:
 
 def daemonic(case: Case) -> Reason | None:
     """A daemon of the module that would start them may not have children; the flag is per module."""
-    module = case.site.module
-    return Reason(ReasonCode.DAEMONIC, 0, {"module": module}) if case.process.daemonic.get(module) else None
+    for module in (case.site.module, case.site.also_module):
+        if module is not None and case.process.daemonic.get(module):
+            return Reason(ReasonCode.DAEMONIC, 0, {"module": module})
+    return None
 
 
 def importing(case: Case) -> Reason | None:
@@ -51,12 +53,13 @@ def spawn_not_ready(case: Case) -> Reason | None:
     process, request = case.process, case.request
     # Our own packing workers import __main__ only where their payload lives there.
     main_ready = request.workload is Workload.PACKING or process.main in IMPORTABLE_MAINS
-    if case.method == FORK or (main_ready and request.spawn_ready is not False):
+    method = case.method if case.method != FORK else case.other_method
+    if method == FORK or (main_ready and request.spawn_ready is not False):
         return None
     problem = request.spawn_problem or (
         "cannot be sent to a fresh interpreter" if request.spawn_ready is False else None
     )
-    seen = {"start_method": case.method, "function": problem, "main": process.main.value}
+    seen = {"start_method": method, "function": problem, "main": process.main.value}
     return Reason(ReasonCode.SPAWN_NOT_READY, 0, {**seen, "file": process.main_file, "line": process.main_line})
 
 

@@ -76,7 +76,7 @@ def test_negative_counts(value: object) -> None:
         *(True, False),
         *("", "eight", "8.0", "1e1", "0x8", "+4", "1_0", "--4", "-", "none", "off"),
         *(4.5, float("nan"), float("inf")),
-        *([], (2,), {}, object(), b"4", 4j),
+        *([], (2,), {}, object(), b"4", 4j, float, "9" * 5000),
     ],
 )
 def test_no_counts(value: object) -> None:
@@ -101,9 +101,8 @@ def test_a_request_is_taken_as_it_is() -> None:
     ("fields", "named"),
     [
         ({"rows": -1}, "rows=-1"),
-        ({"rows": True}, "rows=True"),
+        ({"rows": WholeNumber(-1)}, "rows="),
         ({"bytes_per_worker": 0}, "bytes_per_worker=0"),
-        ({"bytes_per_worker": False}, "bytes_per_worker=False"),
         ({"threads_per_worker": -1}, "threads_per_worker=-1"),
         ({"start_method": "thread"}, "start_method='thread'"),
         ({"workload": "cooking"}, "cooking"),
@@ -113,6 +112,22 @@ def test_fields_out_of_range(fields: dict[str, Any], named: str) -> None:
     """A field that no decision could be made with is a value error that names it."""
     with pytest.raises(ValueError, match=named):
         Request.of(4, **fields)
+
+
+@pytest.mark.parametrize("name", ["rows", "bytes_per_worker", "threads_per_worker"])
+@pytest.mark.parametrize("value", [True, "5", 5.5, [5], float])
+def test_fields_of_the_wrong_type(name: str, value: object) -> None:
+    """A field that is no whole number is a type error that names it, its value and what is accepted."""
+    with pytest.raises(TypeError) as caught:
+        Request.of(4, **{name: value})
+    assert f"{name}={value!r}: accepted is a whole number" in str(caught.value)
+
+
+def test_fields_become_plain_integers() -> None:
+    """Rows and bytes of any integer type, and whole floats, are kept as plain integers."""
+    request = Request.of(4, rows=WholeNumber(10), bytes_per_worker=2.5e9)
+    assert (request.rows, request.bytes_per_worker) == (10, 2_500_000_000)
+    assert type(request.rows) is type(request.bytes_per_worker) is int
 
 
 @pytest.mark.parametrize(

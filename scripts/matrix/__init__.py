@@ -1,0 +1,1 @@
+"""The matrix simulation: its axes, its plan, the laws, and the walk that checks every law on every cell."""

@@ -1,0 +1,239 @@
+"""The laws, each checked on one cell.
+
+One job: to say what must hold of an answer, reckoned here from the facts alone. It shares no arithmetic and no table
+with the rules, or a mistake in them would be one here as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dataset_num_proc.errors import SiteError
+from dataset_num_proc.policy.decision import Decision, ReasonCode
+from dataset_num_proc.policy.facts import MainModule
+from matrix.answers import Cell
+
+LAWS = {
+    1: "no workers on a start method that cannot support them",
+    2: "never 1 at a map site, on any datasets release",
+    3: 'never None at a config site whose reader takes it for "choose for me", while workers are usable',
+    4: "never more workers than memory covers, over all local ranks together",
+    5: "never over the cap on the automatic path",
+    6: "the override is verbatim, except where it cannot run, and then said",
+    7: "deterministic, and the same on every local rank",
+    8: "monotone: more cpus, memory or rows never gives fewer workers, a new limit never gives more",
+    9: "idempotent: asking for the answer gives it; config followed by site keeps in-process in-process and n at n",
+    10: "round trip: decide after decode after encode is the identity",
+    11: "the binding reason's limit is the answer, and every lowered request has a reason",
+    12: "replayable: from_json(to_json(snapshot)) == snapshot",
+}
+
+STDLIB_POOLS = frozenset(
+    {
+        "to_json",
+        "to_csv",
+        "to_sql",
+        "axolotl.multipack",
+        "ms_swift.packing_num_proc",
+        "dataloader",
+        "joblib",
+        "executor",
+    }
+)
+"""Sites whose workers the standard library starts; `multiprocess` starts those of all others."""
+SPAWNED_SAVES = frozenset({"save_to_disk", "push_to_hub"})
+POOL_AT_ONE = frozenset(
+    {
+        "map",
+        "filter",
+        "batch",
+        "flatten_indices",
+        "save_to_disk",
+        "push_to_hub",
+        "load_dataset",
+        "trl.config",
+        "unsloth.config",
+    }
+)
+"""Map sites, and configs that hand their value to one as it is. On some releases 1 builds a pool there, or 0 raises."""
+CHOOSES_AT_NONE = frozenset({"unsloth.sft_config", "unsloth.responses_only", "axolotl.config", "executor"})
+SPEECHLESS = {"ms_swift.dataset_num_proc": (4, 1), "ms_swift.packing_num_proc": (0,), "executor": (0,)}
+"""Sites that cannot say "in this process", from this `datasets` release on."""
+READERS = {
+    "trl.config": ("map",),
+    "unsloth.config": ("map",),
+    "unsloth.sft_config": ("map",),
+    "unsloth.responses_only": ("map", "filter"),
+    "axolotl.config": ("map", "filter"),
+    "ms_swift.dataset_num_proc": ("load_dataset", "map"),
+}
+"""Where the value of a config site is read."""
+MAP_CAP, WAITING_MAP_CAP, WINDOWS_CAP = 32, 64, 60
+
+
+def obstacle(cell: Cell) -> str | None:
+    """Why no worker could be started or used here, by the start method of the decision; `None` where it could."""
+    process, request, method = cell.machine.process, cell.request, cell.decision.start_method
+    module = "multiprocessing" if request.site in STDLIB_POOLS else "multiprocess"
+    methods = getattr(cell.machine.snapshot.start_methods, module)
+    if method is None or method not in methods.offered:
+        return f"{method} is not offered"
+    if process.daemonic[module] or process.importing or request.streaming or request.side_effects:
+        return "a daemon, an import in progress, a streamed data set or side effects"
+    if method == "fork":
+        uses_device = request.touches_accelerator and process.accelerators
+        if process.platform == "darwin" or "xpu" in process.accelerators or uses_device:
+            return "fork is not safe here"
+    else:
+        main_is_needed = request.workload.value == "map"
+        importable = process.main in {MainModule.MODULE, MainModule.FILE}
+        if request.spawn_ready is False or (main_is_needed and not importable):
+            return "a fresh interpreter could not import the work"
+    return None
+
+
+def law_1(cell: Cell) -> str | None:
+    """Workers only where they can be started, and by the method that the site would really use."""
+    request, method = cell.request, cell.decision.start_method
+    if not cell.decision.workers:
+        return None
+    if cell.settings.override is None and (why := obstacle(cell)):
+        return why
+    if request.site in SPAWNED_SAVES and cell.machine.datasets >= (4, 8):
+        return None if method == "spawn" else f"{method}, but the site spawns"
+    methods = cell.machine.snapshot.start_methods
+    real = (methods.multiprocessing if request.site in STDLIB_POOLS else methods.multiprocess).method
+    if request.workload.value == "map" and request.start_method is None and method != real:
+        return f"{method}, but the site would use {real}"
+    if request.start_method not in (None, "auto") and method not in (None, request.start_method):
+        return f"{method}, but {request.start_method} was asked for"
+    return None
+
+
+def law_2(cell: Cell) -> str | None:
+    """A map site gets `None` or at least two."""
+    if cell.decision.workers == 1 or cell.decision.workers < 0:
+        return f"{cell.decision.workers} workers"
+    if cell.request.site in POOL_AT_ONE and cell.word is not None and cell.word in (0, 1):
+        return f"the site is handed {cell.word!r}"
+    if cell.request.site == "ms_swift.dataset_num_proc" and cell.word == 1 and cell.machine.datasets >= (4, 1):
+        return "the site is handed 1, and hands it to map"
+    return None
+
+
+def law_3(cell: Cell) -> str | None:
+    """Nothing is left to the reader's own choice."""
+    if cell.word is None and cell.request.site in CHOOSES_AT_NONE and not obstacle(cell):
+        return "None is written"
+    return None
+
+
+def law_4(cell: Cell) -> str | None:
+    """Workers × ranks × bytes fit in the operator's share of the memory."""
+    machine, settings, workers = cell.machine, cell.settings, cell.decision.workers
+    if not workers or settings.override is not None or machine.memory is None:
+        return None
+    profile = cell.request.profile
+    each = cell.request.bytes_per_worker or (profile and profile.bytes_per_worker) or settings.bytes_per_worker
+    if workers * machine.process.local_world_size * each > machine.memory * settings.memory_share:
+        ranks = machine.process.local_world_size
+        return f"{ranks} × {workers} workers × {each} bytes; {settings.memory_share} of {machine.memory} bytes is there"
+    return None
+
+
+def law_5(cell: Cell) -> str | None:
+    """The operator's cap, or the fixed one where the work was measured."""
+    request = cell.request
+    if request.workers is not None or cell.settings.override is not None:
+        return None
+    cap, profile = cell.settings.auto_cap, request.profile
+    if profile is not None and request.rows is not None:
+        mostly_waits = 2 * profile.cpu_seconds_per_row < profile.wall_seconds_per_row
+        cap = WAITING_MAP_CAP if mostly_waits else MAP_CAP
+    return None if cell.decision.workers <= cap else f"{cell.decision.workers} workers, the cap is {cap}"
+
+
+def law_6(cell: Cell) -> str | None:
+    """The override is granted, or what makes that impossible is the binding reason."""
+    override, decision, process = cell.settings.override, cell.decision, cell.machine.process
+    if override is None:
+        return "an override that nobody set" if _has(decision, ReasonCode.OVERRIDE) else None
+    module = "multiprocessing" if cell.request.site in STDLIB_POOLS else "multiprocess"
+    wanted = most = 0 if override == 1 else override
+    if process.daemonic[module] or process.importing or cell.request.streaming:
+        most = 0
+    elif process.platform == "win32":
+        most = min(wanted, WINDOWS_CAP)
+    if decision.workers != most:
+        return f"{decision.workers} workers, {override} is set"
+    said = _has(decision, ReasonCode.OVERRIDE) and (most == wanted or decision.binding.code is not ReasonCode.OVERRIDE)
+    return None if said else "it is not said"
+
+
+def _has(decision: Decision, code: ReasonCode) -> bool:
+    return any(reason.code is code for reason in decision.reasons)
+
+
+def law_7(cell: Cell) -> str | None:
+    """The last local rank gives the same answer for the same reasons."""
+    return None if cell.twin_decision == cell.decision else f"the last rank answers {cell.twin_decision.workers}"
+
+
+def law_8(cell: Cell) -> str | None:
+    """A tighter limit gives no more."""
+    workers = cell.decision.workers
+    return next((f"{less} workers with {what}" for what, less in cell.tighter if less > workers), None)
+
+
+def law_9(cell: Cell) -> str | None:
+    """The answer, asked for, is the answer; and so is a config's at the site that reads it, unless memory shrank."""
+    workers = cell.decision.workers
+    if (again := cell.asked_for(workers)) != workers:
+        return f"asking for {workers} gives {again}"
+    for what, reader, granted, no_less_memory in cell.moved:
+        if granted > workers or (no_less_memory and granted != workers):
+            return f"{granted} at {reader}, with {what}"
+    return None
+
+
+def law_10(cell: Cell) -> str | None:
+    """Read back at its site, the word is the answer; where there is none, the error says so and names the nearest."""
+    workers, site, word = cell.decision.workers, cell.request.site, cell.word
+    if isinstance(word, SiteError):
+        if workers or site not in SPEECHLESS or cell.machine.datasets < SPEECHLESS[site]:
+            return f"there is a word for {workers} at this site"
+        return None if word.nearest == 1 and "1" in str(word) and word.site == site else "the nearest is not named"
+    back = cell.asked_for(cell.decoded)
+    return None if back == workers else f"{word!r} is read as {back}"
+
+
+def law_11(cell: Cell) -> str | None:
+    """The binding reason is first, is the lowest, and is the answer."""
+    decision = cell.decision
+    if decision.binding.limit != decision.workers:
+        return f"the binding limit is {decision.binding.limit}"
+    if any(reason.limit is not None and reason.limit < decision.workers for reason in decision.reasons):
+        return "another limit is lower"
+    asked = cell.settings.override if cell.settings.override is not None else cell.request.workers
+    lowered = asked is not None and asked > 1 and decision.workers < asked
+    if lowered != decision.reduced:
+        return "it is lowered, and does not say so" if lowered else "it says that it is lowered, and is not"
+    if lowered and decision.binding.code in (ReasonCode.ASKED, ReasonCode.OVERRIDE):
+        return "it is lowered for no reason"
+    return None
+
+
+CELL_LAWS: tuple[tuple[int, Callable[[Cell], str | None]], ...] = (
+    (1, law_1),
+    (2, law_2),
+    (3, law_3),
+    (4, law_4),
+    (5, law_5),
+    (6, law_6),
+    (7, law_7),
+    (8, law_8),
+    (9, law_9),
+    (10, law_10),
+    (11, law_11),
+)
+"""Law 12 is about a machine, and is checked where machines are made."""
