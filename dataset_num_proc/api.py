@@ -242,5 +242,5 @@ def _checked_for_spawn(request: Request, function: Callable[..., Any]) -> Reques
     """`request` with what a fresh interpreter could make of `function`."""
     from dataset_num_proc.machine.main_module import importable, pickles
 
-    problem = importable(function) or pickles(function)
+    problem = importable(function) or pickles(function, encoding.site_named(request.site).module)
     return replace(request, spawn_ready=problem is None, spawn_problem=problem)

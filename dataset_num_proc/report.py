@@ -102,7 +102,7 @@ def _pids(seen: Mapping[str, Any]) -> str:
 
 def _spawn_not_ready(seen: Mapping[str, Any]) -> str:
     if seen["function"]:
-        return f"workers start by {seen['start_method']}, and the function {seen['function']}"
+        return f"workers start by {seen['start_method']}, but {seen['function']}"
     if seen["line"]:
         guard = f'put line {seen["line"]} of {seen["file"]} and what follows it under `if __name__ == "__main__":`'
         return f"workers start by {seen['start_method']} and would run {seen['file']} again: {guard}"

@@ -25,7 +25,7 @@ def write(  # noqa: PLR0913 - one argument a fact
     available: int = 480 << 30,
     environ: Mapping[str, str] | None = None,
 ) -> Path:
-    """A machine below `root`, with `files` (a text, or a number for a line of its own) over and above the host's figures.
+    """A machine below `root`, with `files` (a text, or a number for a line of its own) besides the host's figures.
 
     Args:
         root: an empty directory.
@@ -37,7 +37,7 @@ def write(  # noqa: PLR0913 - one argument a fact
         environ: variables of the process.
     """
     host = {
-        "proc/meminfo": f"MemTotal: {total >> 10} kB\nMemFree: {available >> 11} kB\nMemAvailable: {available >> 10} kB\n",
+        "proc/meminfo": f"MemTotal: {total >> 10} kB\nMemAvailable: {available >> 10} kB\n",
         "proc/self/status": f"Name:\tpython\nThreads:\t1\nCpus_allowed_list:\t{allowed or f'0-{cpus - 1}'}\n",
         "sys/devices/system/cpu/online": f"0-{cpus - 1}\n",
         "environ": "".join(f"{name}={value}\n" for name, value in (environ or {}).items()),
@@ -54,7 +54,7 @@ def v2(path: str, **groups: Mapping[str, str | int]) -> dict[str, str | int]:
 
     Args:
         path: the process's group, such as "/user.slice/job.scope".
-        **groups: `at_0` for the root of the mount, `at_1` for the first component of `path`, and so on: file name → content.
+        **groups: `at_0` for the root of the mount, `at_1` for the first component of `path`, …: file name → content.
     """
     files: dict[str, str | int] = {
         "proc/self/cgroup": f"0::{path}\n",

@@ -58,7 +58,11 @@ def run(
     """
     variables = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore", **(environ or {})}
     # Files, not pipes: a child that is left behind would hold a pipe open, and reading it would wait for the child.
-    with tempfile.TemporaryFile("w+") as source, tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+    with (
+        tempfile.TemporaryFile("w+") as source,
+        tempfile.TemporaryFile("w+") as out,
+        tempfile.TemporaryFile("w+") as err,
+    ):
         source.write(stdin)
         source.seek(0)
         command = [sys.executable, *map(str, arguments)]

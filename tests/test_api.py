@@ -123,9 +123,9 @@ def test_what_was_granted_is_no_warning(value: int | None) -> None:
         entry(value, **ON_TIGHT)
 
 
-@pytest.mark.parametrize("entry", [*ENTRIES, lambda **options: dnp.mp_context(**options)])
+@pytest.mark.parametrize("entry", [*ENTRIES, dnp.mp_context])
 def test_an_ignored_variable_is_a_warning(entry: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A variable that cannot be used is one warning with its name, its text and what is accepted, at the caller's line."""
+    """A variable that cannot be used is one warning with its name, its text and what is accepted, at the caller."""
     monkeypatch.setenv("DATASET_NUM_PROC", "banana")
     with pytest.warns(dnp.SettingsWarning) as caught:
         entry(snapshot=LARGE)
@@ -155,7 +155,7 @@ def test_settings_in_code_are_not_the_environments(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_one_line_a_decision(entry: Callable[..., object], caplog: pytest.LogCaptureFixture) -> None:
-    """Each decision is one INFO line on the package's logger, with the site, the answer and its reason; nothing is printed."""
+    """Each decision is one INFO line on the package's logger, with the site, the answer and its reason."""
     with caplog.at_level(logging.INFO, logger="dataset_num_proc"):
         entry(4, site="filter", **DEFAULTS)
     (record,) = caplog.records
@@ -240,7 +240,7 @@ def rows_of_a_stream() -> Iterator[int]:
     ],
 )
 def test_dataset(dataset: object, options: dict[str, Any], expected: int | None) -> None:
-    """A data set is measured by its longest split, one without a length is streamed, and a number of rows overrules it."""
+    """A data set is measured by its longest split, one without a length is streamed, and `rows` overrules it."""
     assert dnp.num_proc(dataset=dataset, **DEFAULTS, **options) == expected
 
 
@@ -265,6 +265,7 @@ class Pickles:
     """A function that any interpreter can have."""
 
     def __call__(self, row: object) -> object:
+        """The row itself."""
         return row
 
 
@@ -302,9 +303,16 @@ def test_a_function_that_is_not_looked_at() -> None:
 def test_a_scope_restores() -> None:
     """After a scope, on an error too, start methods and environment are what they were."""
     before = (multiprocessing.get_start_method(allow_none=True), dict(os.environ))
-    with pytest.raises(KeyError, match="mine"), dnp.workers(2, start_method="spawn", **ON_FILE):
-        assert os.environ["TOKENIZERS_PARALLELISM"] == "false"
-        raise KeyError("mine")  # noqa: EM101, TRY003 - an error of the caller's own
+
+    def fails() -> None:
+        with dnp.workers(2, start_method="spawn", **ON_FILE):
+            assert os.environ["TOKENIZERS_PARALLELISM"] == "false"
+            raise own
+
+    own = KeyError("mine")
+    with pytest.raises(KeyError, match="mine") as caught:
+        fails()
+    assert caught.value is own
     assert (multiprocessing.get_start_method(allow_none=True), dict(os.environ)) == before
 
 
@@ -338,7 +346,7 @@ def test_a_context_that_was_chosen() -> None:
 
 
 def test_a_fork_against_hazards_is_obeyed_and_warned_about() -> None:
-    """An explicit fork in an unsafe state is obeyed, by a context and by a scope, with a warning that lists what is up."""
+    """An explicit fork in an unsafe state is obeyed, by a context and a scope, with a warning that says what is up."""
     options: dict[str, Any] = {"snapshot": UP, "settings": dnp.Settings()}
     with pytest.warns(dnp.UnsafeStartMethod, match="cuda is initialised") as caught:
         assert dnp.mp_context("fork", **options).get_start_method() == "fork"

@@ -35,27 +35,37 @@ def starts(method: str | None, *, pinned: bool = False, offered: tuple[str, ...]
     return StartMethodFacts(method, pinned=pinned, offered=offered)
 
 
-def machine(method: str | None = "fork", **facts: Any) -> Snapshot:  # noqa: ANN401 - the fields of the parts, each typed there
+def machine(method: Any = "fork", **facts: Any) -> Snapshot:  # noqa: ANN401 - typed by the parts
     """A machine with 64 cpus and 512 GiB free, whose two modules start workers by `method`.
 
     Args:
         method: start method of both modules; `multiprocess=` and `multiprocessing=` say it for one.
-        **facts: fields of the snapshot's parts by name, such as `affinity=4, headroom=GIB, daemonic={…}`. `declared` is the
-            processors' and `memory_declared` the memory's; `datasets` is a release.
+        **facts: fields of the snapshot's parts by name, such as `affinity=4, headroom=GIB`. `declared` is the
+            processors', `memory_declared` the memory's; `datasets` is a release.
     """
     values: dict[str, Any] = {"host": 64, "affinity": 64, "available": 512 * GIB, "datasets": "5.2.0", **facts}
     memory_declared: Mapping[str, int] = values.pop("memory_declared", {})
     modules = {name: values.pop(name, method) for name in ("multiprocess", "multiprocessing")}
     methods = {name: facts if isinstance(facts, StartMethodFacts) else starts(facts) for name, facts in modules.items()}
     parts: dict[str, Any] = {}
-    for name, kind in (("cpu", CpuFacts), ("memory", MemoryFacts), ("process", ProcessFacts), ("libraries", LibraryFacts)):
+    for name, kind in (
+        ("cpu", CpuFacts),
+        ("memory", MemoryFacts),
+        ("process", ProcessFacts),
+        ("libraries", LibraryFacts),
+    ):
         own = {field.name: values.pop(field.name) for field in fields(kind) if field.name in values}
-        parts[name] = kind(**own, **({"declared": memory_declared} if name == "memory" else {}))
+        if name == "memory":
+            own["declared"] = memory_declared
+        parts[name] = kind(**own)
     return Snapshot(**parts, start_methods=StartMethods(**methods), **values)
 
 
 def answer(
-    value: object = None, snapshot: Snapshot | None = None, settings: Settings | None = None, **fields: Any  # noqa: ANN401
+    value: object = None,
+    snapshot: Snapshot | None = None,
+    settings: Settings | None = None,
+    **fields: Any,  # noqa: ANN401
 ) -> Decision:
     """The decision for `value` on `snapshot`, a large machine where not given."""
     return decide(Request.of(value, **fields), snapshot or machine(), settings)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib
 import json
 import os
 import subprocess
@@ -16,7 +17,7 @@ from collections.abc import Mapping
 from importlib.machinery import BuiltinImporter, FrozenImporter, ModuleSpec, PathFinder
 from pathlib import Path
 from types import FrameType, ModuleType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dataset_num_proc.policy.facts import MainModule
 
@@ -78,7 +79,8 @@ def describe(main: ModuleType | None, frame: FrameType | None) -> Main:
         line = layout.first_work
     if line is None or layout.is_guarded(line):
         return Main(MainModule.FILE if spec is None else MainModule.MODULE, layout.file)
-    return Main(MainModule.UNGUARDED, layout.file, line)
+    # A child would begin where the script's work begins, not where it has come to.
+    return Main(MainModule.UNGUARDED, layout.file, min(line, layout.first_work or line))
 
 
 def _base(path: str) -> str:
@@ -207,14 +209,16 @@ def _child_cannot_find(name: str) -> str | None:
     return None if child.returncode == 0 else (child.stderr.strip().splitlines() or ["it is not found"])[-1]
 
 
-def pickles(function: Any) -> str | None:  # noqa: ANN401 - anything may be handed to a map
-    """Why a function cannot be sent to another process, in the words of the pickler of `multiprocess`; else `None`."""
+def pickles(function: object, module: str = "multiprocess") -> str | None:
+    """Why a function cannot be sent to a worker, in the words of the module's own pickler; `None` where it can.
+
+    Args:
+        function: anything that is called in the worker.
+        module: the module that starts the workers: `multiprocess` pickles by dill, local functions too, and
+            `multiprocessing` by name.
+    """
     try:
-        import dill
-    except ImportError:  # `multiprocess` without it pickles as the standard library does
-        import pickle as dill
-    try:
-        dill.dumps(function)
+        importlib.import_module(f"{module}.reduction").ForkingPickler.dumps(function)
     except Exception as error:  # noqa: BLE001 - picklers raise what the object's own methods raise
-        return f"{type(error).__name__}: {error}"
+        return f"the function cannot be pickled ({type(error).__name__}: {error})"
     return None

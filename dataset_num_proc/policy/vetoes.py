@@ -57,7 +57,7 @@ def spawn_not_ready(case: Case) -> Reason | None:
     if method == FORK or (main_ready and request.spawn_ready is not False):
         return None
     problem = request.spawn_problem or (
-        "cannot be sent to a fresh interpreter" if request.spawn_ready is False else None
+        "the function cannot be sent to a fresh interpreter" if request.spawn_ready is False else None
     )
     seen = {"start_method": method, "function": problem, "main": process.main.value}
     return Reason(ReasonCode.SPAWN_NOT_READY, 0, {**seen, "file": process.main_file, "line": process.main_line})

@@ -102,18 +102,23 @@ class BlockWalk:
                 neighbours.tighter.append(("fewer rows", granted[-1]))
             cells = list(family_of_cells(self.policy, machine, questions, neighbours))
             granted.append([cell.decision.workers for cell in cells])
-            for position, cell in enumerate(cells):
-                for law in broken_laws(cell):
-                    self.run.failures.setdefault(law, {**labels, **family, "request": REQUESTS[position]})
-                answer = (cell.decision.binding.code.value, cell.decision.workers)
-                on_this_machine[answer] += 1
-                self.answers[index, position, answer] += 1
-                self.run.two_step += len(cell.moved)
-            self.hash.update(";".join(map(answer_in_text, cells)).encode())
+            on_this_machine.update(self.judged(labels, index, cells))
         self.run.cells += sum(on_this_machine.values())
         for answer, count in on_this_machine.items():
             self.run.count(labels, answer, count)
         return granted
+
+    def judged(self, labels: Labels, index: int, cells: list[Cell]) -> list[Answer]:
+        """The answers of one family, each checked against every law."""
+        answers = [(cell.decision.binding.code.value, cell.decision.workers) for cell in cells]
+        for position, (cell, answer) in enumerate(zip(cells, answers, strict=True)):
+            for law in broken_laws(cell):
+                whole = {**labels, **self.families[index][0], "request": REQUESTS[position]}
+                self.run.failures.setdefault(law, whole)
+            self.answers[index, position, answer] += 1
+            self.run.two_step += len(cell.moved)
+        self.hash.update(";".join(map(answer_in_text, cells)).encode())
+        return answers
 
 
 def run(policy: Policy, blocks: int) -> Run:

@@ -134,7 +134,7 @@ def test_ray(monkeypatch: pytest.MonkeyPatch) -> None:
 @needs_torch
 @pytest.mark.timeout(120)
 def test_real_torch(tmp_path: Path) -> None:
-    """A real torch: importing it is no hazard, a process group is, and no device is reported on a machine without any."""
+    """A real torch: importing it is no hazard, a process group is, and no device is up on a machine without any."""
     (tmp_path / "group.py").write_text(
         "import json, sys\n"
         "import torch, torch.distributed as group\n"
@@ -186,7 +186,7 @@ PRINT_IMPORTING = "from dataset_num_proc.machine.probe import take_snapshot\npri
     ],
 )
 def test_importing(arguments: tuple[str, ...], expected: str, tmp_path: Path) -> None:
-    """The innermost import in progress is named; running a script, a module, or a function of an imported one is none."""
+    """The innermost import in progress is named; running a script, or a function of an imported module, is none."""
     (tmp_path / "at_import.py").write_text(PRINT_IMPORTING)
     (tmp_path / "outer.py").write_text("import at_import\n")
     (tmp_path / "package").mkdir()

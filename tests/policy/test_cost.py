@@ -37,7 +37,7 @@ def test_workers_of_a_parallel_function_get_one_core_each() -> None:
 
 
 def test_the_start_costs_by_method() -> None:
-    """Each spawned worker imports everything again, a forked one nothing; an unknown method is taken for the dearest."""
+    """Each spawned worker imports everything again, a forked one nothing; an unknown method is the dearest."""
     by_method = {
         method: predicted_seconds(COMPUTES, rows=0, workers=8, cpus=8, start_method=method)
         for method in ("fork", "forkserver", "spawn", None)
@@ -76,7 +76,7 @@ def test_payloads_are_sent_one_after_the_other() -> None:
     ],
 )
 def test_best_workers(profile: Profile, rows: int, cpus: int, method: str, best: int) -> None:
-    """As many as pay: bounded by cores where the work computes and by the cap where it waits; none where the start costs more."""
+    """As many as pay: bounded by cores where the work computes, the cap where it waits; none where that is dearer."""
     assert best_workers(profile, rows=rows, cpus=cpus, start_method=method) == best
 
 

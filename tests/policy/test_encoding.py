@@ -50,7 +50,7 @@ def test_the_table_is_whole() -> None:
 
 @pytest.mark.parametrize(("site", "word"), IN_PROCESS.items())
 def test_in_process(site: str, word: int | None) -> None:
-    """"In this process" in the site's own word: `None` to map, 1 where `None` would be sized, 0 to a DataLoader."""
+    """Each site has its own word: `None` to map, 1 where `None` would be sized, 0 to a DataLoader."""
     assert encode(ALONE, site, libraries=NEW) == word
 
 
@@ -67,7 +67,7 @@ def test_what_cannot_be_said(site: str) -> None:
     with pytest.raises(SiteError, match=site) as caught:
         encode(ALONE, site, libraries=NEW)
     assert (caught.value.site, caught.value.nearest) == (site, 1)
-    again = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - written one call ago
+    again = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - written in this line
     assert (str(again), again.site, again.nearest) == (str(caught.value), site, 1)
 
 
@@ -84,7 +84,7 @@ def test_ms_swift_could_say_it_once() -> None:
 
 @pytest.mark.parametrize("site", SITES)
 def test_none_read_back(site: str) -> None:
-    """`None` is "in this process" to some readers and a free choice to others; where it is no value, a free choice too."""
+    """`None` is "in this process" to some readers, and a free choice to others and where it is no value."""
     expected = 0 if IN_PROCESS.get(site, 1) is None or site == "joblib" else None
     assert decode(None, site) == Request(workers=expected, site=site)
     assert (SITES[site].none_means == "choose") == (site in CHOOSES)
@@ -98,7 +98,7 @@ def test_values_read_back(site: str, value: object, count: int | None) -> None:
 
 
 def test_joblib_counts_down() -> None:
-    """joblib's negative numbers are counted down from every cpu: a free choice; elsewhere they are refused."""
+    """The negative numbers of joblib are counted down from every cpu: a free choice; elsewhere they are refused."""
     assert decode(-1, "joblib") == Request(site="joblib")
     with pytest.raises(ValueError, match="-1"):
         decode(-1, "map")
@@ -119,7 +119,7 @@ def test_round_trip(site: str, count: int) -> None:
 def test_unknown_sites() -> None:
     """A site that is not in the table is refused by all three, with the list of those that are."""
     for ask in (lambda: site_named("kitchen"), lambda: encode(ALONE, "kitchen"), lambda: decode(4, "kitchen")):
-        with pytest.raises(SiteError, match="'kitchen'.*map, filter") as caught:
+        with pytest.raises(SiteError, match=r"'kitchen'.*map, filter") as caught:
             ask()
         assert caught.value.nearest is None
 
@@ -142,7 +142,7 @@ def test_modules(site: str) -> None:
     ],
 )
 def test_sites_that_spawn(site: str, release: str | None, method: str | None) -> None:
-    """`save_to_disk` and `push_to_hub` spawn from datasets 4.8 on, whatever the default method is; nothing else does."""
+    """`save_to_disk` and `push_to_hub` spawn from datasets 4.8 on, whatever the default is; nothing else does."""
     assert SITES[site].forced_start_method(LibraryFacts(datasets=release)) == method
 
 

@@ -47,7 +47,13 @@ CASES: list[tuple[dict[str, Any], dict[str, str], str, str, str]] = [
         'Put line 12 of train.py and what follows under `if __name__ == "__main__":`',
     ),
     ({"method": "spawn", "main": MainModule.STDIN}, {}, "unguarded-main", "stdin cannot be imported", "script file"),
-    ({"torch": "2.13.0", "accelerator_count": 1}, {}, "nvml-check", "is_available()", "PYTORCH_NVML_BASED_CUDA_CHECK=1"),
+    (
+        {"torch": "2.13.0", "accelerator_count": 1},
+        {},
+        "nvml-check",
+        "is_available()",
+        "PYTORCH_NVML_BASED_CUDA_CHECK=1",
+    ),
 ]
 
 

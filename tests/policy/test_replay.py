@@ -106,7 +106,7 @@ def test_what_is_missing_takes_its_default() -> None:
 )
 def test_malformed_documents(document: Any) -> None:  # noqa: ANN401 - whatever a file holds
     """A key that no snapshot has, or a part of the wrong type, is a value error."""
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"."):
         from_json(document)
 
 

@@ -80,7 +80,7 @@ def test_negative_counts(value: object) -> None:
     ],
 )
 def test_no_counts(value: object) -> None:
-    """Bools, other strings, broken floats and other types are a type error that names the value and what is accepted."""
+    """Bools, other strings, broken floats and other types are a type error with the value and what is accepted."""
     with pytest.raises(TypeError) as caught:
         Request.of(value)
     assert repr(value) in str(caught.value)

@@ -121,7 +121,7 @@ VETOES: list[tuple[str, dict[str, Any], dict[str, Any], ReasonCode, dict[str, An
             "main": "file",
             "file": None,
             "line": None,
-            "function": "cannot be sent to a fresh interpreter",
+            "function": "the function cannot be sent to a fresh interpreter",
         },
     ),
     (
@@ -151,10 +151,15 @@ VETOES: list[tuple[str, dict[str, Any], dict[str, Any], ReasonCode, dict[str, An
 
 @pytest.mark.parametrize(("method", "facts", "fields", "code", "seen"), VETOES)
 @pytest.mark.parametrize("asked", [None, 16])
-def test_vetoes(  # noqa: PLR0913 - one argument a column
-    asked: int | None, method: str, facts: dict[str, Any], fields: dict[str, Any], code: ReasonCode, seen: dict[str, Any]
+def test_vetoes(  # noqa: PLR0913, PLR0917 - one argument a column
+    asked: int | None,
+    method: str,
+    facts: dict[str, Any],
+    fields: dict[str, Any],
+    code: ReasonCode,
+    seen: dict[str, Any],
 ) -> None:
-    """Each veto ends it for a free choice and for a count alike, names what it saw, and does not hide what was asked."""
+    """Each veto ends it, asked or not, names what it saw, and does not hide what was asked."""
     decision = answer(asked, machine(method, **facts), **fields)
     assert decision.workers == 0
     assert decision.binding == Reason(code, 0, seen)
@@ -311,7 +316,7 @@ def test_bytes_per_worker(fields: dict[str, Any], settings: Settings, limit: int
     ],
 )
 def test_memory_steps_where_the_count_is_cached(site: str, release: str, gib: int, asked: int, workers: int) -> None:
-    """Where the count is part of a cache key, a count that memory lowers goes down in steps; one that fits is untouched."""
+    """Where the count is in a cache key, a count that memory lowers goes down in steps; one that fits stays."""
     snapshot = machine(available=gib * GIB, datasets=release)
     assert answer(asked, snapshot, site=site).workers == workers
 
@@ -455,7 +460,7 @@ def test_the_start_method_is_explained_where_it_was_chosen() -> None:
 
 def test_an_unknown_site() -> None:
     """A site that is not in the table is refused before anything else, with those that are."""
-    with pytest.raises(SiteError, match="trl.config") as caught:
+    with pytest.raises(SiteError, match=r"trl\.config") as caught:
         decide(Request(site="kitchen"), machine(), Settings(override=4))
     assert caught.value.site == "kitchen"
 

@@ -31,7 +31,7 @@ def test_override_texts(text: str, count: int | None) -> None:
 
 
 def test_our_variable_is_read_first() -> None:
-    """`DATASET_NUM_PROC` beats `UNSLOTH_DATASET_NUM_PROC`, which is read where ours is not set; the source is recorded."""
+    """`DATASET_NUM_PROC` beats `UNSLOTH_DATASET_NUM_PROC`, read where ours is not set; the source is recorded."""
     both = Settings.from_environ({"DATASET_NUM_PROC": "4", "UNSLOTH_DATASET_NUM_PROC": "6"})
     assert (both.override, both.override_source, both.ignored) == (4, "DATASET_NUM_PROC", ())
     theirs = Settings.from_environ({"UNSLOTH_DATASET_NUM_PROC": "6"})

@@ -41,19 +41,21 @@ def chosen(snapshot: Snapshot, settings: Settings | None = None, **fields: Any) 
     ],
 )
 def test_fork_hazards(facts: dict[str, Any], hazards: tuple[str, ...]) -> None:
-    """Each live state that does not survive a fork is named; unknown thread counts and Python's own threads are none."""
+    """Each live state that does not survive a fork is named; unknown counts and Python's own threads are none."""
     assert fork_hazards(ProcessFacts(**facts)) == hazards
 
 
 def test_hazards_add_up() -> None:
     """All hazards are listed, not the first."""
-    process = ProcessFacts(accelerators=CUDA, distributed=True, runtimes=frozenset({"ray"}), threads=5, platform="darwin")
+    process = ProcessFacts(
+        accelerators=CUDA, distributed=True, runtimes=frozenset({"ray"}), threads=5, platform="darwin"
+    )
     assert len(fork_hazards(process)) == 5
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver", None])
 def test_map_takes_what_is_there(method: str | None) -> None:
-    """A map that leaves the choice alone uses the method of `multiprocess`, whatever the other module and hazards say."""
+    """A map that leaves the choice alone uses the method of `multiprocess`, whatever else is set or up."""
     snapshot = machine(multiprocess=method, multiprocessing="spawn", accelerators=CUDA)
     assert chosen(snapshot) == StartMethodChoice(method, "default")
 
@@ -88,7 +90,7 @@ def test_an_argument_is_obeyed(method: str) -> None:
 
 def test_a_method_that_is_not_offered() -> None:
     """An explicit method that the module does not offer is no method: fork on Windows."""
-    windows = machine(starts("spawn", offered=("spawn",)), platform="win32")  # type: ignore[arg-type] # facts of both
+    windows = machine(starts("spawn", offered=("spawn",)), platform="win32")
     assert chosen(windows, start_method="fork") == StartMethodChoice(None, "argument")
 
 

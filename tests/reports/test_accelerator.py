@@ -42,9 +42,9 @@ def ask(name, answer):
         asked.append(name)
         return answer
     return question
-cuda = types.SimpleNamespace(
-    is_initialized=lambda: bool(answered.append("is_initialized")), **{name: ask(name, 1) for name in ("is_available", "device_count", "current_device", "init")}
-)
+questions = ("is_available", "device_count", "current_device", "init")
+cuda = types.SimpleNamespace(**{name: ask(name, 1) for name in questions})
+cuda.is_initialized = lambda: bool(answered.append("is_initialized"))
 torch = types.ModuleType("torch")
 torch.cuda, torch.__version__ = cuda, "2.13.0"
 torch.backends = types.SimpleNamespace(mps=types.SimpleNamespace(is_available=ask("mps", False)))

@@ -17,8 +17,11 @@ GB = 10**9
 
 
 def test_c26_comfyui_14938_host_figures_in_a_container(tmp_path: Path) -> None:
-    """90 GB for the container, 45 used of which 5 are cache, are 50 GB, not the host's 880 (Comfy-Org/ComfyUI#14938)."""
-    group = {
+    """90 GB for the container, 45 used of which 5 are cache, are 50 GB, not the host's 880.
+
+    Reported as Comfy-Org/ComfyUI#14938.
+    """
+    group: dict[str, str | int] = {
         "memory.max": 90 * GB,
         "memory.current": 45 * GB,
         "memory.stat": f"anon {40 * GB}\nfile {5 * GB}\ninactive_file {5 * GB}\nactive_file 0\n",
@@ -57,12 +60,14 @@ def test_c30_synapse_3198_no_limit_is_not_a_limit(tmp_path: Path, sentinel: int)
 
 
 def test_c31_datafusion_comet_5993_page_cache_is_not_used_memory(tmp_path: Path) -> None:
-    """9 GiB with 8.99 "used", of which 4 are cache that can be given back, has 4 GiB left (apache/datafusion-comet#5993).
+    """9 GiB with 8.99 "used", of which 4 are cache that can be given back, has 4 GiB left.
+
+    Reported as apache/datafusion-comet#5993.
 
     The report's answer keeps 1 GiB in reserve and gets 3; here half of what is left goes to workers, which is 2.
     """
     current = 9 * GIB - GIB // 100
-    group = {
+    group: dict[str, str | int] = {
         "memory.max": 9 * GIB,
         "memory.current": current,
         "memory.stat": f"anon {current - 4 * GIB}\nfile {4 * GIB}\ninactive_file {4 * GIB}\nactive_file 0\n",
@@ -99,8 +104,8 @@ def test_c32_cpython_149452_a_quota_is_a_bound(
 def test_c83_codalab_2046_the_mask_of_a_slurm_step(tmp_path: Path) -> None:
     """A step with 8 of 32 processors has 8; bound to one it has no workers (codalab/codalab-worksheets#2046).
 
-    The report's answer is 8 workers; a free choice takes half of the processors, and leaves the parent and its tokenizer the
-    rest: 4. Eight that are asked for are eight.
+    The report's answer is 8 workers; a free choice takes half of the processors,
+    and leaves the parent the rest: 4. Eight that are asked for are eight.
     """
     step = take_snapshot(recorded.write(tmp_path / "step", {}, cpus=32, allowed="8-15"))
     assert (step.cpu.host, step.cpu.affinity) == (32, 8)

@@ -1,4 +1,4 @@
-"""Public trouble reports: start methods that were fixed by somebody who only asked, or left changed by somebody who set one."""
+"""Public trouble reports: start methods fixed by somebody who only asked, or left changed by one who set them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,10 @@ print(json.dumps([before, inside, len(pids), os.getpid() in pids, sorted(set(map
 
 @needs_datasets
 def test_c71_datasets_6357_a_start_method_for_one_map(tmp_path: Path) -> None:
-    """Inside a scope a map has spawned workers, and afterwards the default is as unset as before (huggingface/datasets#6357)."""
+    """Inside a scope a map has spawned workers, and afterwards the default is as unset as before.
+
+    Reported as huggingface/datasets#6357.
+    """
     seen = scripts.run(program(tmp_path, SPAWN_ONE_MAP)).json()
     assert seen == [[None, None], "spawn", 2, False, ["spawn"], [None, None]]
 

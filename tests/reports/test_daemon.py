@@ -26,8 +26,8 @@ from tests.values import answer, machine
 def test_c79_datasets_6089_the_flag_is_the_modules_own(daemon_of: str, site: str, workers: int) -> None:
     """Workers are refused to a daemon of the module that would start them, with its name (huggingface/datasets#6089).
 
-    The report would refuse a map to a daemon of `multiprocessing` too, for the orphans that it may leave; workers started
-    inside a scope end with their parent, and frameworks train in such daemons, so those may map.
+    The report would refuse a map to a daemon of `multiprocessing` too, for the orphans that it may leave; workers
+    started inside a scope end with their parent, and frameworks train in such daemons, so those may map.
     """
     decision = answer(4, machine(daemonic={daemon_of: True}), site=site)
     assert decision.workers == workers
@@ -46,7 +46,8 @@ def ask():
     settings = dnp.Settings(bytes_per_worker=1 << 20)
     plans = {site: dnp.plan(2, site=site, settings=settings) for site in ("map", "to_json")}
     flags = dnp.take_snapshot().process.daemonic
-    print(json.dumps([flags, {site: [plan.workers, plan.binding.code.value] for site, plan in plans.items()}]), flush=True)
+    answers = {site: [plan.workers, plan.binding.code.value] for site, plan in plans.items()}
+    print(json.dumps([flags, answers]), flush=True)
 
 if __name__ == "__main__":
     process = import_module(sys.argv[1]).Process(target=ask, daemon=True)

@@ -17,7 +17,10 @@ THREADED = {"threads": 9, "python_threads": 1}
 
 
 def test_c06_datasets_5094_threads_that_hold_locks() -> None:
-    """Left to choose beside native threads, a clean start method is taken, and the threads are counted (huggingface/datasets#5094)."""
+    """Left to choose beside native threads, a clean start method is taken, and the threads are counted.
+
+    Reported as huggingface/datasets#5094.
+    """
     decision = answer(4, machine(main=MainModule.FILE, **THREADED), start_method="auto")
     assert (decision.workers, decision.start_method) == (4, "forkserver")
     assert "native threads: 8" in sentence(decision.reasons[-1])
@@ -26,7 +29,10 @@ def test_c06_datasets_5094_threads_that_hold_locks() -> None:
 
 
 def test_c07_trl_1964_two_rows() -> None:
-    """Two rows are not worth a worker on 8 processors, and the reason says how many there were (huggingface/trl#1964)."""
+    """Two rows are not worth a worker on 8 processors, and the reason says how many there were.
+
+    Reported as huggingface/trl#1964.
+    """
     decision = answer(None, machine(host=8, affinity=8, available=64 * GIB), rows=2)
     assert (decision.workers, decision.binding.code) == (0, ReasonCode.ROWS)
     assert decision.binding.seen["rows"] == 2
@@ -44,13 +50,19 @@ def test_c10_ms_swift_6587_packing_beside_a_thread_pool(threads: int, method: st
 
 @pytest.mark.parametrize("own", [{}, {"TOKENIZERS_PARALLELISM": "true"}])
 def test_c11_specforge_422_a_tokenizers_threads(own: dict[str, str]) -> None:
-    """The count stays; workers get `TOKENIZERS_PARALLELISM=false` unless the user has set it (sgl-project/SpecForge#422)."""
+    """The count stays; workers get `TOKENIZERS_PARALLELISM=false` unless the user has set it.
+
+    Reported as sgl-project/SpecForge#422.
+    """
     assert answer(16).workers == 16
     assert worker_environment(16, 32, own).get("TOKENIZERS_PARALLELISM") == (None if own else "false")
 
 
 def test_c13_skyrl_1415_ray_is_up() -> None:
-    """With Ray up a choice is not fork, and setting `multiprocessing` is said to have no effect (NovaSky-AI/SkyRL#1415)."""
+    """With Ray up a choice is not fork, and setting `multiprocessing` is said to have no effect.
+
+    Reported as NovaSky-AI/SkyRL#1415.
+    """
     ray = machine(runtimes=frozenset({"ray"}), main=MainModule.FILE)
     decision = answer(8, ray, start_method="auto")
     assert (decision.workers, decision.start_method) == (8, "forkserver")
@@ -78,7 +90,10 @@ def test_c13_skyrl_1415_seen_in_a_live_process() -> None:
 
 
 def test_c14_datasets_7756_a_map_while_a_module_is_imported() -> None:
-    """No workers while a module is being imported, with its name and where the call belongs (huggingface/datasets#7756)."""
+    """No workers while a module is being imported, with its name and where the call belongs.
+
+    Reported as huggingface/datasets#7756.
+    """
     decision = answer(2, machine(importing="prepare"))
     assert (decision.workers, decision.binding.code) == (0, ReasonCode.IMPORTING)
     assert "prepare" in sentence(decision.binding)

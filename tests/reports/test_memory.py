@@ -13,9 +13,11 @@ from tests.values import GIB, answer, machine, starts
 
 @pytest.mark.parametrize(("free", "workers"), [(3, 0), (4, 2), (6, 3)])
 def test_c34_unsloth_zoo_87_32_processors_and_little_memory(free: int, workers: int) -> None:
-    """On Windows with 32 processors and little memory it is memory that binds, and the answer says so (unslothai/unsloth-zoo#87).
+    """On Windows with 32 processors and little memory it is memory that binds, and the answer says so.
 
-    The report's answer for 3 GiB is 2 with 1 GiB in reserve; here half of the memory is left to the run, so 4 GiB are 2.
+    Reported as unslothai/unsloth-zoo#87.
+
+    The report's answer for 3 GiB is 2 with 1 GiB in reserve; here half of the memory is the run's, so 4 GiB are 2.
     """
     spawn = starts("spawn", offered=("spawn",))
     facts = {"platform": "win32", "main": MainModule.FILE, "host": 32, "affinity": None}
@@ -41,8 +43,8 @@ def test_c36_axolotl_3898_rows_as_large_as_pages() -> None:
 def test_c01_unsloth_2693_a_container_of_a_few_gigabytes(limit: int, workers: int) -> None:
     """With 1 GiB in use a container of 6 GiB takes 2 workers, one of 2.5 GiB none (unslothai/unsloth#2693).
 
-    The report's answer for 4 GiB is 2 with 1 GiB in reserve; here half of the 3 GiB that are left go to workers, which is 1,
-    and one worker is none.
+    The report's answer for 4 GiB is 2 with 1 GiB in reserve; here half of the 3 GiB left go to workers, which is
+    1, and one worker is none.
     """
     decision = answer(4, machine(headroom=limit - GIB, limit=limit, headroom_source="memory.max"))
     assert decision.workers == workers

@@ -15,7 +15,9 @@ from tests.values import GIB, answer, machine
 
 
 def test_c15_llamafactory_2424_the_time_is_told_beforehand() -> None:
-    """2.97 million rows at 155 a second are 5.3 hours in this process, which the answer says (hiyouga/LlamaFactory#2424).
+    """2.97 million rows at 155 a second are 5.3 hours in this process, which the answer says.
+
+    Reported as hiyouga/LlamaFactory#2424.
 
     Whether that is longer than the other ranks wait is the caller's to know: a count for the rank that maps takes the
     predicted time down, and both times stand in the reason.
@@ -50,6 +52,6 @@ def test_c18_automodel_3045_every_rank_gives_the_same_answer(tmp_path: Path) -> 
 
 
 def test_memory_is_shared_between_ranks() -> None:
-    """The memory of a node is divided like its processors: 8 ranks with 32 GiB free have 2 workers each, asked or not."""
+    """The memory of a node is divided like its processors: 8 ranks with 32 GiB free have 2 workers each."""
     node = machine(available=32 * GIB, local_world_size=8)
     assert answer(None, node).workers == answer(32, node).workers == 2

@@ -30,7 +30,9 @@ def test_c45_datasets_7700_off_is_none(tmp_path: Path, value: int, pools: int) -
 
     rows = Dataset.from_dict({"a": list(range(4))}, split="train")
     rows.save_to_disk(tmp_path / "rows")
-    count = dnp.num_proc(value, snapshot=machine(datasets=dnp.take_snapshot().libraries.datasets), settings=dnp.Settings())
+    count = dnp.num_proc(
+        value, snapshot=machine(datasets=dnp.take_snapshot().libraries.datasets), settings=dnp.Settings()
+    )
     mapped = Dataset.load_from_disk(tmp_path / "rows").map(with_pid, num_proc=count)
     pids = set(mapped["pid"])
     assert len(pids - {os.getpid()}) == pools
@@ -39,7 +41,10 @@ def test_c45_datasets_7700_off_is_none(tmp_path: Path, value: int, pools: int) -
 
 @pytest.mark.parametrize("release", ["2.14.0", "3.4.1", "4.0.0", "4.1.0", "5.2.0"])
 def test_c45_datasets_7700_one_is_never_handed_out(release: str) -> None:
-    """No release is handed 1, which is a forked worker from 4.1 on, or 0, which is an error before it (huggingface/datasets#7700)."""
+    """No release is handed 1, which is a forked worker from 4.1 on, or 0, which is an error before it.
+
+    Reported as huggingface/datasets#7700.
+    """
     for asked in (None, 0, 1, 2, 3):
         for free in (1, 3, 5, 1000):
             word = encode(answer(asked, machine(datasets=release, available=free << 30)))
@@ -47,7 +52,9 @@ def test_c45_datasets_7700_one_is_never_handed_out(release: str) -> None:
 
 
 def test_c46_verifiers_1256_cheap_rows_are_not_worth_a_pool() -> None:
-    """4,578 rows of 20 µs stay in this process, a million of 2 ms get 8 workers on 8 cpus (PrimeIntellect-ai/verifiers#1256).
+    """4,578 rows of 20 µs stay in this process, a million of 2 ms get 8 workers on 8 cpus.
+
+    Reported as PrimeIntellect-ai/verifiers#1256.
 
     The estimate that decided it stands in the reason.
     """

@@ -49,7 +49,9 @@ def guarded(work: str) -> str:
 
 @needs_datasets
 def test_c20_unsloth_3211_an_unguarded_script(tmp_path: Path) -> None:
-    """An unguarded script under spawn maps in its own process, once, and names the line to guard (unslothai/unsloth#3211).
+    """An unguarded script under spawn maps in its own process, once, and names the line to guard.
+
+    Reported as unslothai/unsloth#3211.
 
     4 that are asked for are refused with that text: with 4 the script starts itself again without end.
     """
@@ -74,7 +76,10 @@ def test_c20_unsloth_3211_its_guarded_twin(tmp_path: Path) -> None:
 
 
 def test_c21_unsloth_4490_a_module_that_was_generated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A function of a module that exists in this process alone gets `None`, and the module is named (unslothai/unsloth#4490)."""
+    """A function of a module that exists in this process alone gets `None`, and the module is named.
+
+    Reported as unslothai/unsloth#4490.
+    """
     module = types.ModuleType("generated_trainer")
     exec("def tokenize(row): return row", module.__dict__)  # noqa: S102 - how such modules are made
     monkeypatch.setitem(sys.modules, module.__name__, module)
@@ -95,9 +100,14 @@ print(json.dumps([forked, spawned.workers, spawned.binding.code.value, spawned.b
 """
 
 
-@pytest.mark.parametrize(("arguments", "stdin", "main"), [(("-c", INTERACTIVE), "", "command"), (("-",), INTERACTIVE, "stdin")])
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "main"), [(("-c", INTERACTIVE), "", "command"), (("-",), INTERACTIVE, "stdin")]
+)
 def test_c22_notebook_5951_nothing_to_import(arguments: tuple[str, ...], stdin: str, main: str) -> None:
-    """A program from `-c` or a pipe may fork, and has no workers by spawn, which lack its names (jupyter/notebook#5951)."""
+    """A program from `-c` or a pipe may fork, and has no workers by spawn, which lack its names.
+
+    Reported as jupyter/notebook#5951.
+    """
     assert scripts.run(*arguments, stdin=stdin).json() == [2, 0, "spawn-not-ready", main]
 
 
@@ -114,7 +124,9 @@ def test_c22_notebook_5951_a_notebook(method: str) -> None:
 
 @pytest.mark.parametrize("main", [MainModule.FILE, MainModule.UNGUARDED])
 def test_c24_auto_round_1980_macos(main: MainModule) -> None:
-    """On macOS fork is refused though `multiprocess` defaults to it; a choice is a clean method (intel/auto-round#1980).
+    """On macOS fork is refused though `multiprocess` defaults to it; a choice is a clean method.
+
+    Reported as intel/auto-round#1980.
 
     The report's answer is spawn; forkserver, which macOS offers, is as clean.
     """
@@ -159,11 +171,15 @@ class Client:
         self.context = ssl.create_default_context()
 
     def __call__(self, row: object) -> object:
+        """The row itself."""
         return row
 
 
 def test_c42_lmms_eval_818_a_client_within_reach() -> None:
-    """A function that holds an SSL context is refused for fresh interpreters, with its type (EvolvingLMMs-Lab/lmms-eval#818)."""
+    """A function that holds an SSL context is refused for fresh interpreters, with its type.
+
+    Reported as EvolvingLMMs-Lab/lmms-eval#818.
+    """
     pytest.importorskip("dill")
     options: dict[str, Any] = {"snapshot": machine("spawn", main=MainModule.FILE), "settings": dnp.Settings()}
     with pytest.warns(dnp.WorkersReduced, match="SSLContext"):

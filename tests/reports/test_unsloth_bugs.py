@@ -1,7 +1,7 @@
 """Bugs that another worker-count policy met and fixed, each as a regression test of this one, under the same numbers.
 
-Numbered as in the history of the policy of https://github.com/unslothai/unsloth/pull/7831 and what followed it. Left out,
-since there is no such code here:
+Numbered as in the history of the policy of https://github.com/unslothai/unsloth/pull/7831 and later. Left out, since
+there is no such code here:
 
 - 41: a copy of the policy kept for installations without the package; there is one copy.
 - 43: generated source that imports its generator; nothing is generated.
@@ -86,7 +86,7 @@ def test_bug_06_a_free_choice_with_little_memory_is_none() -> None:
 
 @pytest.mark.parametrize("site", sorted(name for name, row in SITES.items() if row.is_config))
 def test_bug_07_in_process_by_override_is_said_in_the_readers_words(site: str) -> None:
-    """An override of "in this process" reaches a configuration in a word that its reader does not take for a free choice."""
+    """An override of "in this process" is recorded in a word that its reader does not take for a free choice."""
     if not SITES[site].says_in_process(machine().libraries):
         with pytest.raises(dnp.SiteError):
             encode(answer(16, settings=Settings(override=0), site=site), site)
@@ -100,7 +100,7 @@ def test_bug_07_in_process_by_override_is_said_in_the_readers_words(site: str) -
 def test_bug_08_one_does_not_reach_readers_that_pool_at_one(asked: int | None) -> None:
     """Where workers cannot be used, a reader that hands its value on to `map` gets `None`, never 1.
 
-    There the reader that decodes 1 still gets 1: which word is right is a matter of the reader, not of the start method.
+    There the reader that decodes 1 still gets 1: the right word hangs on the reader, not on the start method.
     """
     spawning = machine("spawn", **UNGUARDED)
     for site in ("unsloth.config", "trl.config"):
@@ -110,7 +110,7 @@ def test_bug_08_one_does_not_reach_readers_that_pool_at_one(asked: int | None) -
 
 @pytest.mark.parametrize("site", SITES)
 def test_bug_09_each_reader_has_its_own_word(site: str) -> None:
-    """The word for "in this process" is one that the reader itself reads as that: never `None` to one that would choose."""
+    """The word for "in this process" is one that the reader takes for that: never `None` to one that would choose."""
     row = SITES[site]
     assert row.none_means != "choose" or row.in_process is not None
     if row.says_in_process(machine().libraries):
@@ -118,7 +118,7 @@ def test_bug_09_each_reader_has_its_own_word(site: str) -> None:
 
 
 def test_bug_10_macos_is_refused_for_itself() -> None:
-    """macOS says that `multiprocess` forks there, and it does: the refusal is a rule of its own, and spawn is not hit by it."""
+    """The refusal on macOS, where `multiprocess` really forks, is a rule of its own, and does not hit spawn."""
     forked = answer(4, machine("fork", platform="darwin", main=MainModule.FILE))
     assert (forked.workers, forked.binding.code) == (0, ReasonCode.MACOS_FORK)
     assert answer(4, machine("spawn", platform="darwin", main=MainModule.FILE)).workers == 4
@@ -126,7 +126,8 @@ def test_bug_10_macos_is_refused_for_itself() -> None:
 
 FAKE_MULTIPROCESS = """
 import json, sys, types
-chain = types.SimpleNamespace(_default_context=types.SimpleNamespace(_default_context=types.SimpleNamespace(_name="fork")))
+default = types.SimpleNamespace(_default_context=types.SimpleNamespace(_name="fork"))
+chain = types.SimpleNamespace(_default_context=default)
 module = types.ModuleType("multiprocess")
 module.context, module.get_start_method = chain, lambda allow_none=False: None
 module.get_all_start_methods = lambda: ["spawn"]
@@ -214,7 +215,7 @@ def test_bug_17_a_limit_is_not_what_is_left(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("first", ["5:pids:/job", "1:name=systemd:/elsewhere", "0::/elsewhere"])
 def test_bug_18_the_line_of_the_controller_is_read(tmp_path: Path, first: str) -> None:
-    """A process has a line for each controller; that of another one says nothing about memory, whichever comes first."""
+    """A process has a line for each controller; the others' say nothing about memory, whichever comes first."""
     files = recorded.v1("/job", {"memory.limit_in_bytes": 8 * GIB, "memory.usage_in_bytes": 0})
     files["proc/self/cgroup"] = f"{first}\n3:memory:/job\n"
     assert take_snapshot(recorded.write(tmp_path, files)).memory.headroom == 8 * GIB
@@ -232,7 +233,7 @@ def test_bug_18_the_line_of_the_controller_is_read(tmp_path: Path, first: str) -
     ],
 )
 def test_bug_19_no_limit_and_nothing_left(tmp_path: Path, files: dict[str, str | int], headroom: int | None) -> None:
-    """Less than nothing is nothing, the words and numbers for "no limit" are none, and a limit without a usage still binds."""
+    """Less than nothing is nothing, the words for "no limit" are none, and a limit without a usage still binds."""
     assert take_snapshot(recorded.write(tmp_path, files)).memory.headroom == headroom
 
 
@@ -274,7 +275,7 @@ def test_bug_22_the_locale_changes_no_reading(tmp_path: Path, locale: str) -> No
 RESPONSES = "unsloth.responses_only"
 
 
-def responses(value: object = None, snapshot: Any = None, **options: Any) -> int | None:  # noqa: ANN401
+def responses(value: object = None, snapshot: dnp.Snapshot | None = None, **options: Any) -> int | None:  # noqa: ANN401
     """What to hand to the masking of responses."""
     options.setdefault("settings", Settings())
     return dnp.num_proc(value, site=RESPONSES, snapshot=snapshot or machine(), **options)
@@ -287,7 +288,7 @@ def test_bug_23_a_large_split_is_bounded() -> None:
 
 
 def test_bug_24_in_process_is_not_none_to_a_reader_that_chooses() -> None:
-    """"In this process" is 1 here: `None` would be sized by a rule of the reader's own, up to 64."""
+    """The word is 1 here: `None` would be sized by a rule of the reader's own, up to 64."""
     assert responses(0) == responses(rows=10**6, snapshot=machine(**POOR)) == 1
 
 
@@ -332,9 +333,11 @@ def test_bug_29_in_process_on_a_small_split() -> None:
         assert responses(16, rows=100, snapshot=machine(**POOR)) == 1
 
 
-@pytest.mark.parametrize(("maps", "others"), [("spawn", "fork"), ("fork", "spawn"), ("spawn", "spawn"), ("fork", "fork")])
+@pytest.mark.parametrize(
+    ("maps", "others"), [("spawn", "fork"), ("fork", "spawn"), ("spawn", "spawn"), ("fork", "fork")]
+)
 def test_bug_30_the_word_does_not_hang_on_the_other_module(maps: str, others: str) -> None:
-    """This reader asks `multiprocessing` whether to choose a count by itself; 1 keeps it from that in every combination."""
+    """This reader asks `multiprocessing` whether to choose by itself; 1 keeps it from that in every combination."""
     snapshot = machine(multiprocess=maps, multiprocessing=others, **UNGUARDED, **POOR)
     assert responses(rows=10**6, snapshot=snapshot) == 1
 
@@ -377,12 +380,16 @@ def test_bug_34_every_way_in_has_every_bound() -> None:
 
 
 def test_bug_35_a_free_choice_stays_one_until_the_machine_was_seen() -> None:
-    """"Choose for me" is not a number before all facts are in: four processors of 192 are four."""
-    assert decode(None, "unsloth.sft_config") == decode("auto", "unsloth.sft_config") == Request(site="unsloth.sft_config")
+    """A free choice is no number before all facts are in: four processors of 192 are four."""
+    assert (
+        decode(None, "unsloth.sft_config") == decode("auto", "unsloth.sft_config") == Request(site="unsloth.sft_config")
+    )
     assert answer("auto", machine(host=192, affinity=4)).workers == 2
 
 
-@pytest.mark.parametrize("site", sorted(name for name, row in SITES.items() if row.says_in_process(machine().libraries)))
+@pytest.mark.parametrize(
+    "site", sorted(name for name, row in SITES.items() if row.says_in_process(machine().libraries))
+)
 @pytest.mark.parametrize("asked", [0, 1])
 def test_bug_36_in_process_survives_a_configuration(site: str, asked: int) -> None:
     """1 asked for, recorded at a site and read back there, is still "in this process", not `None` and then 8."""
@@ -403,7 +410,7 @@ def test_bug_37_an_initialised_xpu_is_not_sized_up() -> None:
 @pytest.mark.parametrize(
     "snapshot",
     [
-        machine(starts("spawn", offered=("spawn",)), platform="win32", **UNGUARDED),  # type: ignore[arg-type]
+        machine(starts("spawn", offered=("spawn",)), platform="win32", **UNGUARDED),
         machine("fork", platform="darwin"),
         machine("fork", accelerators=frozenset({"xpu"})),
     ],
@@ -428,7 +435,9 @@ def test_bug_38_the_override_passes_every_platforms_veto(snapshot: dnp.Snapshot)
         ({"method": "spawn", "platform": "win32", "main": MainModule.FILE}, {}, False),
     ],
 )
-def test_bug_39_only_remedies_that_work_are_named(facts: dict[str, Any], fields: dict[str, Any], *, works: bool) -> None:
+def test_bug_39_only_remedies_that_work_are_named(
+    facts: dict[str, Any], fields: dict[str, Any], *, works: bool
+) -> None:
     """A message names the variable exactly where setting it would give the count that was asked for."""
     snapshot = machine(**facts)
     reduced = answer(100, snapshot, **fields)
@@ -449,15 +458,16 @@ print(json.dumps([decision.workers, decision.binding.code.value]))
 
 
 def test_bug_40_the_guard_for_xpu_needs_no_torch_of_its_own() -> None:
-    """The live state is read from the module that is there; nothing is imported that could fail and switch the guard off."""
+    """The state is read from the module that is there; no import of ours can fail and switch the guard off."""
     assert scripts.run("-c", FAKE_XPU).json() == [0, "xpu-fork"]
 
 
 SCOPE = """
 import json, multiprocess, multiprocessing
 import dataset_num_proc as dnp
-with dnp.workers(2, start_method="forkserver", settings=dnp.Settings(memory_share=1, bytes_per_worker=1), spawn_ready=True):
-    print(json.dumps([multiprocess.get_start_method(allow_none=True), multiprocessing.get_start_method(allow_none=True)]))
+settings = dnp.Settings(bytes_per_worker=1)
+with dnp.workers(2, start_method="forkserver", settings=settings, spawn_ready=True):
+    print(json.dumps([module.get_start_method(allow_none=True) for module in (multiprocess, multiprocessing)]))
 """
 
 
@@ -498,7 +508,7 @@ def test_bug_47_a_stream_takes_no_workers() -> None:
 
 @pytest.mark.parametrize("release", ["3.4.1", "4.0.0", "4.1.0", "5.2.0"])
 def test_bug_48_the_way_back_from_workers_is_none(release: str) -> None:
-    """A map without workers is `None` on every release: 1 is still a forked worker on some, and 0 an error on others."""
+    """A map without workers is `None` on every release: 1 is a forked worker on some, and 0 an error on others."""
     for value in (0, 1, "1", 1.0):
         assert dnp.num_proc(value, snapshot=machine(datasets=release), settings=Settings()) is None
 

@@ -1,7 +1,7 @@
 """A program that calls one call site of `datasets` with `None`, 0, 1 and 2, and says which pools were really built.
 
-One job: to count at the class (`datasets` binds the name in different places in different releases), with the pool's size
-and its start method. Run as a script, with a guard, since some pools are spawned: `count_pools.py SITE FOLDER`.
+One job: to count at the class (releases of `datasets` bind the name in different places), with the pool's size and its
+start method. Run as a script, with a guard, since some pools are spawned: `count_pools.py SITE FOLDER`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def split_dict(rows: Any, _folder: Path, value: int | None) -> object:  # noqa: 
     return DatasetDict({"train": rows, "test": rows}).map(identity, num_proc=value)
 
 
-def load(_rows: Any, folder: Path, value: int | None) -> object:  # noqa: ANN401
+def load(_rows: object, folder: Path, value: int | None) -> object:
     """Loads two local files."""
     from datasets import load_dataset
 
@@ -89,8 +89,9 @@ def outcome(site: str, value: int | None, folder: Path, built: list[tuple[str, i
 
 def main(site: str, folder: Path) -> None:
     """Calls the site with each value, and prints what it did, beside the start methods that the probe had found."""
-    import dataset_num_proc as dnp
     from datasets import disable_progress_bars
+
+    import dataset_num_proc as dnp
 
     disable_progress_bars()
     methods = dnp.take_snapshot().start_methods

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -42,14 +41,14 @@ def expected_pools(call: str, methods: dict[str, str], count: int) -> list[list[
     row = SITES[BY_SITE[call]]
     method = row.forced_start_method(LIBRARIES) or methods[row.module]
     own = [[row.module, count, method]]
-    # Before it prepares the files, `load_dataset` has them "downloaded", local ones too, by pools of the standard library.
+    # First `load_dataset` has the files "downloaded", local ones too, by pools of the standard library.
     return [[MULTIPROCESSING, count, methods[MULTIPROCESSING]]] * 2 + own if call == "load_dataset" else own
 
 
 @needs_datasets
 @pytest.mark.parametrize("call", BY_SITE)
 def test_pools(call: str, tmp_path: Path) -> None:
-    """The word for "in this process" builds no pool, 1 builds what the table says, and 2 builds two workers of its module."""
+    """The word for "in this process" builds no pool, 1 what the table says, and 2 two workers of its module."""
     seen: dict[str, Any] = scripts.run(PROGRAM, call, tmp_path).json()
     row = SITES[BY_SITE[call]]
     assert seen[str(encode(IN_PROCESS, row.name, libraries=LIBRARIES))] == {"pools": [], "error": None}
@@ -66,7 +65,7 @@ def test_pools(call: str, tmp_path: Path) -> None:
 
 @needs_datasets
 def test_push_to_hub() -> None:
-    """`push_to_hub` takes a count, and spawns from the release in the table on; read from its source, without a network."""
+    """`push_to_hub` takes a count, and spawns from the release in the table on; read from its source, not run."""
     from datasets import Dataset
 
     methods = [function for name, function in inspect.getmembers(Dataset, inspect.isfunction) if "push" in name]
@@ -148,7 +147,7 @@ def test_executor() -> None:
     """An executor has no word for it: 0 raises, 1 is one worker, and `None` is every processor."""
     with pytest.raises(ValueError, match="max_workers"):
         ProcessPoolExecutor(0)
-    every = (os.process_cpu_count() if sys.version_info >= (3, 13) else os.cpu_count()) or 1
+    every = getattr(os, "process_cpu_count", os.cpu_count)() or 1
     with ProcessPoolExecutor(None) as chosen, ProcessPoolExecutor(1) as one:
         assert (chosen._max_workers, one._max_workers) == (every, 1)  # type: ignore[attr-defined] # noqa: SLF001
     with pytest.raises(dnp.SiteError):
