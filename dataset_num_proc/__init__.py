@@ -18,8 +18,8 @@ Every name is imported when it is first used: importing the package itself loads
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # typing's own, without importing typing: type checkers go by the name
 if TYPE_CHECKING:
     from dataset_num_proc.api import Options, decode, encode, mp_context, num_proc, plan, take_snapshot, workers
     from dataset_num_proc.errors import (
@@ -116,7 +116,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
+def __getattr__(name: str) -> object:
     home = _HOME_OF.get(name)
     if home is None:
         message = f"module {__name__!r} has no attribute {name!r}"

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from dataset_num_proc.errors import SettingsWarning, UnsafeStartMethod
 from dataset_num_proc.machine.probe import take_snapshot
+from dataset_num_proc.machine.variables import chosen
 from dataset_num_proc.notices import tell, warn
 from dataset_num_proc.policy import encoding
 from dataset_num_proc.policy.case import usable_cpus
 from dataset_num_proc.policy.decision import Decision
 from dataset_num_proc.policy.facts import FORK, Snapshot
-from dataset_num_proc.policy.request import Request, Settings, Workload
+from dataset_num_proc.policy.request import SETTINGS_VARIABLES, Request, Settings, Workload
 from dataset_num_proc.policy.rules import decide
 from dataset_num_proc.policy.start_method import StartMethodChoice, choose_start_method
 
@@ -196,13 +197,13 @@ def _decided(
     method = start_method or (settings.start_method if scope else None)
     fields |= {name: said for name, said in (("site", site), ("start_method", method)) if said is not None}
     request = Request.of(value, **fields)
-    snapshot = snapshot or take_snapshot(scan=_choosy(request))
+    snapshot = snapshot or take_snapshot(scan=_hazards_matter(request))
     decision = decide(request, snapshot, settings)
     if function is not None and decision.workers and decision.start_method != FORK and request.spawn_ready is None:
         request = _checked_for_spawn(request, function)
         decision = decide(request, snapshot, settings)
     tell(decision, request.site, snapshot.process.local_rank)
-    if decision.workers:
+    if decision.workers and request.start_method is not None:
         _warn_of_fork(choose_start_method(request, snapshot, settings, encoding.site_named(request.site)))
     return decision, snapshot, request
 
@@ -216,16 +217,17 @@ def _warn_of_fork(choice: StartMethodChoice) -> None:
         warn(message, UnsafeStartMethod)
 
 
-def _choosy(request: Request) -> bool:
-    """Whether hazards bear on the answer: a start method may be chosen, or the function uses an accelerator."""
-    return request.workload is Workload.PACKING or request.touches_accelerator or request.start_method is not None
+def _hazards_matter(request: Request) -> bool:
+    """Whether the start method is more than the default one: then the state of this process bears on the answer."""
+    chosen = request.workload is Workload.PACKING or request.start_method is not None
+    return chosen or request.touches_accelerator or encoding.site_named(request.site).spawns_since is not None
 
 
 def _settings(settings: Settings | None) -> Settings:
     """The settings given, or those of the environment, with a warning for each variable that was ignored."""
     if settings is not None:
         return settings
-    settings = Settings.from_environ(os.environ)
+    settings = Settings.from_environ(chosen(os.environ, SETTINGS_VARIABLES))
     for ignored in settings.ignored:
         warn(f"{ignored.variable}={ignored.text!r} is ignored: accepted is {ignored.accepted}", SettingsWarning)
     return settings

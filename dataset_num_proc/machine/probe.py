@@ -19,11 +19,14 @@ from typing import NamedTuple
 from dataset_num_proc.machine import cgroup, hazards, host, ranks, scheduler
 from dataset_num_proc.machine.contexts import daemonic, start_methods
 from dataset_num_proc.machine.files import Reader
-from dataset_num_proc.machine.main_module import describe
+from dataset_num_proc.machine.main_module import Main, describe
 from dataset_num_proc.machine.mounts import Group, locate
+from dataset_num_proc.machine.variables import chosen
 from dataset_num_proc.policy.facts import (
+    FORK,
     CpuFacts,
     LibraryFacts,
+    MainModule,
     MemoryFacts,
     ProcessFacts,
     Snapshot,
@@ -31,8 +34,7 @@ from dataset_num_proc.policy.facts import (
     Unreadable,
 )
 
-_VARIABLES = scheduler.VARIABLES | ranks.VARIABLES | {"CUDA_VISIBLE_DEVICES"}
-_NAMES = _VARIABLES | set(map(os.fsencode, _VARIABLES))
+_VARIABLES = frozenset(scheduler.VARIABLES | ranks.VARIABLES | {"CUDA_VISIBLE_DEVICES"})
 _PYTHON = ".".join(map(str, sys.version_info[:3]))
 _UNKNOWN = {
     "cpu.host": "the system does not say how many processors are online",
@@ -46,6 +48,7 @@ _UNKNOWN = {
     "process.pids_free": "no limit on tasks that workers could meet",
     "process.accelerator_count": "only a driver could tell",
 }
+_NOT_LOOKED_AT = Main(MainModule.UNKNOWN)
 _NOTES = {what: Unreadable(what, why) for what, why in _UNKNOWN.items()}
 
 
@@ -66,8 +69,9 @@ def take_snapshot(root: str | os.PathLike[str] = "/", *, scan: bool = True) -> S
         root: directory below which a machine's files are. For any but "/", the processors online, the affinity mask and
             the memory come from the recorded `sys` and `proc`, the variables from a file `environ` of KEY=VALUE lines,
             and the process is taken to be a plain one: what this interpreter has up says nothing about a recorded one.
-        scan: also list this process's open files (for devices of accelerators) and threads, and look at /dev/shm. A
-            decision about a map that forks does without, and a process may have thousands of files open.
+        scan: also list this process's open files (for devices of accelerators) and threads, look at /dev/shm and, where
+            workers are forked, into the main script. A decision about a map that forks does without, and a process may
+            have thousands of files open.
 
     Returns:
         The facts. What is not known is `None`, and `Snapshot.unreadable` says why; nothing is raised for it.
@@ -75,8 +79,11 @@ def take_snapshot(root: str | os.PathLike[str] = "/", *, scan: bool = True) -> S
     around = _surroundings(Reader(root))
     reader, libraries = around.reader, _libraries()
     cpu, memory = _cpu(around), _memory(around, shm=scan and reader.live)
-    process = _process(around, cpu, scan=scan) if reader.live else _recorded_process(around, cpu)
     methods = start_methods(libraries.multiprocess, reader) if reader.live else StartMethods()
+    forks = methods.multiprocess.method == methods.multiprocessing.method == FORK
+    process = (
+        _process(around, cpu, scan=scan, main=scan or not forks) if reader.live else _recorded_process(around, cpu)
+    )
     _explain(reader, cpu, memory, process)
     return Snapshot(cpu, memory, process, methods, libraries, tuple(reader.unreadable))
 
@@ -88,7 +95,7 @@ def environment(root: str | os.PathLike[str] = "/") -> dict[str, str]:
 
 
 def _surroundings(reader: Reader) -> _Surroundings:
-    environ = _chosen(os.environ if reader.live else host.recorded_environ(reader))
+    environ = chosen(os.environ if reader.live else host.recorded_environ(reader), _VARIABLES)
     linux = not reader.live or sys.platform.startswith("linux")
     groups: Mapping[bytes, Group] = {}
     if linux:
@@ -101,15 +108,6 @@ def _surroundings(reader: Reader) -> _Surroundings:
         reader.unreadable.extend(notes)
     place = ranks.local_ranks(environ, reader) if environ else ranks.Ranks()
     return _Surroundings(reader, linux, environ, groups, place)
-
-
-def _chosen(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables that anything here reads."""
-    # `os.environ` decodes a name each time it is asked; by its own table most processes are seen at once to have none.
-    table = getattr(environ, "_data", environ)
-    if table.keys().isdisjoint(_NAMES):
-        return {}
-    return {name: environ[name] for name in _VARIABLES if name in environ}
 
 
 @lru_cache(maxsize=1)
@@ -159,17 +157,17 @@ def _memory(around: _Surroundings, *, shm: bool) -> MemoryFacts:
     )
 
 
-def _process(around: _Surroundings, cpu: CpuFacts, *, scan: bool) -> ProcessFacts:
-    """State of this process."""
+def _process(around: _Surroundings, cpu: CpuFacts, *, scan: bool, main: bool) -> ProcessFacts:
+    """State of this process; the main module's only where fresh interpreters would import it."""
     reader, place = around.reader, around.ranks
-    frame = sys._getframe()  # noqa: SLF001 - the one way to this thread's stack that costs nothing
-    main = describe(sys.modules.get("__main__"), frame)
+    frame = sys._getframe(1)  # noqa: SLF001 - the one way to this thread's stack that costs nothing
+    seen = describe(sys.modules.get("__main__"), frame) if main else _NOT_LOOKED_AT
     return ProcessFacts(
         platform=sys.platform,
         python=_PYTHON,
         daemonic=daemonic(),
         threads=hazards.thread_count(reader) if scan else None,
-        main=main.kind,
+        main=seen.kind,
         accelerators=hazards.accelerators(reader) | (hazards.open_devices(reader) if scan else frozenset()),
         distributed=hazards.distributed(reader),
         local_rank=place.local_rank,
@@ -178,8 +176,8 @@ def _process(around: _Surroundings, cpu: CpuFacts, *, scan: bool) -> ProcessFact
         python_threads=threading.active_count(),
         runtimes=hazards.runtimes(reader),
         importing=hazards.importing(frame),
-        main_file=main.file,
-        main_line=main.line,
+        main_file=seen.file,
+        main_line=seen.line,
         cpus_per_rank=_cpus_per_rank(place, cpu),
         accelerator_count=hazards.accelerator_count(around.environ, reader),
     )

@@ -8,17 +8,23 @@ from __future__ import annotations
 from typing import Any
 
 from dataset_num_proc.policy.encoding import Site, site_named
-from dataset_num_proc.policy.facts import Snapshot
+from dataset_num_proc.policy.facts import FORK, Snapshot
 from dataset_num_proc.policy.request import Request, Settings
 from dataset_num_proc.policy.start_method import StartMethodChoice, choose_start_method
 
 
 class Case:
-    """One question with all that bears on it, so that a rule is one line of sense."""
+    """One question with all that bears on it, so that a rule is one line of sense.
+
+    A site may start workers by two modules: `forks` says whether any of them are forked, and `fresh` is the method of
+    those that are fresh interpreters, `None` where there are none.
+    """
 
     __slots__ = (
         "auto",
         "choice",
+        "forks",
+        "fresh",
         "measured",
         "method",
         "other_method",
@@ -38,6 +44,8 @@ class Case:
         self.method = self.choice.method
         other = self.site.also_module
         self.other_method = self.method if other is None else snapshot.start_methods.of(other).method
+        self.forks = FORK in (self.method, self.other_method)
+        self.fresh = next((way for way in (self.method, self.other_method) if way != FORK), None)
         self.auto = request.workers is None
         self.measured = request.profile is not None and request.rows is not None
 

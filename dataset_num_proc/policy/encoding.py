@@ -109,7 +109,15 @@ _ROWS = (
     _map("unsloth.responses_only", 1, none_means="choose", one_means=_RECENTLY_IN_PROCESS, is_config=True),
     _map("axolotl.config", 1, none_means="choose", is_config=True),
     _stdlib("axolotl.multipack", 1, "invalid", _IN_PROCESS),
-    _map("ms_swift.dataset_num_proc", 1, none_means="invalid", is_config=True, sayable_before=POOL_OF_ONE_SINCE),
+    # One value for `load_dataset`, which starts workers by both modules, and for `map`.
+    _map(
+        "ms_swift.dataset_num_proc",
+        1,
+        none_means="invalid",
+        is_config=True,
+        sayable_before=POOL_OF_ONE_SINCE,
+        also_module=MULTIPROCESSING,
+    ),
     _stdlib("ms_swift.packing_num_proc", 1, "invalid", "one process", is_config=True, sayable_before=EVERY),
     _stdlib("dataloader", 0, "invalid", "one worker"),
     _stdlib("joblib", 1, "in-process", "sequential"),

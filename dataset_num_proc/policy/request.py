@@ -25,10 +25,11 @@ AUTO = "auto"
 
 OVERRIDE_VARIABLES = ("DATASET_NUM_PROC", "UNSLOTH_DATASET_NUM_PROC")
 START_METHOD_VARIABLE = "DATASET_NUM_PROC_START_METHOD"
+SETTINGS_VARIABLES = frozenset({*OVERRIDE_VARIABLES, START_METHOD_VARIABLE})
 IN_PROCESS_WORDS = frozenset({"", "none", "null", "false"})
 OVERRIDE_FORMS = 'a whole number; "", 0, 1, none, null or false for "in this process"'
 LONGEST_COUNT = 18
-"""Digits of a count in text; no machine has more workers, and Python refuses to read thousands of digits."""
+"""Digits of a count in text: Python refuses to read thousands of them."""
 ACCEPTED_COUNTS = 'None or "auto" (choose for me), 0 or 1 (in this process), or a whole number of workers'
 
 
@@ -92,7 +93,7 @@ class Request:
         if isinstance(value, Request):
             return replace(value, **_checked(fields)) if fields else value
         count = _count(value)
-        return cls(workers=0 if count == 1 else count, **_checked(fields))
+        return cls(0 if count == 1 else count, **_checked(fields))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +153,8 @@ class Settings:
 
         `DATASET_NUM_PROC` is read before `UNSLOTH_DATASET_NUM_PROC`; the first that can be used wins.
         """
+        if environ.keys().isdisjoint(SETTINGS_VARIABLES):
+            return NOTHING_SAID
         ignored: list[Ignored] = []
         override, source = None, None
         for variable in OVERRIDE_VARIABLES:
@@ -170,6 +173,9 @@ class Settings:
         return cls(override=override, override_source=source, start_method=method, ignored=tuple(ignored))
 
 
+NOTHING_SAID = Settings()
+
+
 def parse_override(text: str) -> int | None:
     """The count that an override's text says: 0 for "in this process", `None` where the text says nothing usable."""
     word = text.strip().lower()
@@ -179,9 +185,7 @@ def parse_override(text: str) -> int | None:
         count = int(word)
     except ValueError:
         return None
-    if count < 0:
-        return None
-    return 0 if count == 1 else count
+    return None if count < 0 else 0 if count == 1 else count
 
 
 def _count(value: object) -> int | None:
@@ -200,7 +204,7 @@ def _count(value: object) -> int | None:
 
 def _whole(value: object) -> int | None:
     """`value` as an integer where it is one, of whatever type (numpy's too, and a float without a fraction)."""
-    if isinstance(value, (bool, type)):
+    if isinstance(value, type) or type(value).__name__ in {"bool", "bool_"}:  # numpy's own, which older releases index
         return None
     try:
         return int(operator.index(value))  # type: ignore[arg-type] # the TypeError is the answer
@@ -223,16 +227,20 @@ def _refusal(value: object) -> str:
     return f"{value!r} is not a worker count: accepted is {ACCEPTED_COUNTS}"
 
 
+_LEAST = {"rows": 0, "bytes_per_worker": 1, "threads_per_worker": 0}
+
+
 def _checked(fields: dict[str, Any]) -> dict[str, Any]:
     """`fields` with the workload as its enum; refuses what no decision could be made with."""
-    for name, least in (("rows", 0), ("bytes_per_worker", 1), ("threads_per_worker", 0)):
-        value = fields.get(name)
-        count = None if value is None else _whole(value)
-        if value is not None and (count is None or count < least):
+    for name in fields.keys() & _LEAST.keys():
+        value, least = fields[name], _LEAST[name]
+        if value is None:
+            continue
+        count = _whole(value)
+        if count is None or count < least:
             message = f"{name}={value!r}: accepted is a whole number of at least {least}"
             raise (TypeError if count is None else ValueError)(message)
-        if count is not None:
-            fields[name] = count
+        fields[name] = count
     method = fields.get("start_method")
     if method not in (None, AUTO, *START_METHODS):
         message = f"start_method={method!r}: accepted is None, auto, {', '.join(START_METHODS)}"

@@ -12,7 +12,7 @@ from dataset_num_proc.policy import ceilings, vetoes
 from dataset_num_proc.policy.case import Case
 from dataset_num_proc.policy.decision import Decision, Reason, ReasonCode
 from dataset_num_proc.policy.facts import Snapshot
-from dataset_num_proc.policy.request import Request, Settings
+from dataset_num_proc.policy.request import NOTHING_SAID, Request, Settings
 
 Rule = Callable[[Case], "Reason | None"]
 
@@ -57,7 +57,7 @@ def decide(request: Request, snapshot: Snapshot, settings: Settings | None = Non
     Raises:
         SiteError: the request names a site that is not in the dialect table.
     """
-    settings = settings if settings is not None else _DEFAULTS
+    settings = settings if settings is not None else NOTHING_SAID
     case = Case(request, snapshot, settings)
     if settings.override is not None:
         return _overridden(case, settings.override)
@@ -67,9 +67,6 @@ def decide(request: Request, snapshot: Snapshot, settings: Settings | None = Non
             asked = ceilings.asked(case) if request.workers else None
             return _answer(case, [reason, asked] if asked is not None else [reason])
     return _answer(case, [reason for ceiling in CEILINGS if (reason := ceiling(case)) is not None])
-
-
-_DEFAULTS = Settings()
 
 
 def _overridden(case: Case, count: int) -> Decision:
@@ -93,11 +90,11 @@ def _limit(reason: Reason) -> int:
 
 def _answer(case: Case, reasons: list[Reason]) -> Decision:
     """The decision that `reasons` make: the lowest limit first, and never one worker."""
-    reasons = [Reason(r.code, 0, r.seen) if r.limit == 1 else r for r in reasons]
     reasons.sort(key=_limit)
-    workers = _limit(reasons[0])
-    choice = case.choice
-    if (workers and choice.source != "default") or choice.hazards:
+    if 1 in map(_limit, reasons):
+        reasons = [Reason(reason.code, 0, reason.seen) if reason.limit == 1 else reason for reason in reasons]
+    workers, choice = _limit(reasons[0]), case.choice
+    if choice.hazards or (workers and choice.source != "default"):
         seen = {"method": choice.method, "source": choice.source, "hazards": list(choice.hazards)}
         reasons.append(Reason(ReasonCode.START_METHOD, None, seen))
     return Decision(workers, case.method, tuple(reasons))

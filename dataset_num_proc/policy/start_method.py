@@ -11,6 +11,7 @@ else the platform's.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from dataset_num_proc.policy.encoding import Site
 from dataset_num_proc.policy.facts import FORK, FORKSERVER, SPAWN, ProcessFacts, Snapshot
@@ -58,6 +59,11 @@ def fork_hazards(process: ProcessFacts) -> tuple[str, ...]:
     return tuple(found)
 
 
+@lru_cache(maxsize=8)
+def _by_default(method: str | None) -> StartMethodChoice:
+    return StartMethodChoice(method, "default")
+
+
 def choose_start_method(request: Request, snapshot: Snapshot, settings: Settings, site: Site) -> StartMethodChoice:
     """The start method of the workers that `request` would get at `site`."""
     forced = site.forced_start_method(snapshot.libraries)
@@ -70,7 +76,7 @@ def choose_start_method(request: Request, snapshot: Snapshot, settings: Settings
     if packing and explicit in (None, AUTO) and settings.start_method is not None:
         explicit, source = settings.start_method, "environment"
     if explicit is None and not packing:
-        return StartMethodChoice(default, "default")
+        return _by_default(default)
     hazards = fork_hazards(snapshot.process)
     if explicit not in (None, AUTO):
         return StartMethodChoice(explicit if explicit in facts.offered else None, source, hazards)

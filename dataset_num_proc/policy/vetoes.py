@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataset_num_proc.policy.case import Case
 from dataset_num_proc.policy.decision import Reason, ReasonCode
-from dataset_num_proc.policy.facts import FORK, IMPORTABLE_MAINS
+from dataset_num_proc.policy.facts import IMPORTABLE_MAINS
 from dataset_num_proc.policy.request import Workload
 
 
@@ -43,9 +43,10 @@ def importing(case: Case) -> Reason | None:
 
 def no_start_method(case: Case) -> Reason | None:
     """Nothing is known to start workers by."""
-    if case.method is not None:
-        return None
-    return Reason(ReasonCode.NO_START_METHOD, 0, {"module": case.site.module, "asked": case.request.start_method})
+    for module, method in ((case.site.module, case.method), (case.site.also_module, case.other_method)):
+        if method is None:
+            return Reason(ReasonCode.NO_START_METHOD, 0, {"module": module, "asked": case.request.start_method})
+    return None
 
 
 def spawn_not_ready(case: Case) -> Reason | None:
@@ -53,29 +54,28 @@ def spawn_not_ready(case: Case) -> Reason | None:
     process, request = case.process, case.request
     # Our own packing workers import __main__ only where their payload lives there.
     main_ready = request.workload is Workload.PACKING or process.main in IMPORTABLE_MAINS
-    method = case.method if case.method != FORK else case.other_method
-    if method == FORK or (main_ready and request.spawn_ready is not False):
+    if case.fresh is None or (main_ready and request.spawn_ready is not False):
         return None
     problem = request.spawn_problem or (
         "the function cannot be sent to a fresh interpreter" if request.spawn_ready is False else None
     )
-    seen = {"start_method": method, "function": problem, "main": process.main.value}
+    seen = {"start_method": case.fresh, "function": problem, "main": process.main.value}
     return Reason(ReasonCode.SPAWN_NOT_READY, 0, {**seen, "file": process.main_file, "line": process.main_line})
 
 
 def macos_fork(case: Case) -> Reason | None:
     """Fork on macOS, whatever the module offers."""
-    return Reason(ReasonCode.MACOS_FORK, 0) if case.method == FORK and case.process.platform == "darwin" else None
+    return Reason(ReasonCode.MACOS_FORK, 0) if case.forks and case.process.platform == "darwin" else None
 
 
 def xpu_fork(case: Case) -> Reason | None:
     """An initialised XPU and fork."""
-    return Reason(ReasonCode.XPU_FORK, 0) if case.method == FORK and "xpu" in case.process.accelerators else None
+    return Reason(ReasonCode.XPU_FORK, 0) if case.forks and "xpu" in case.process.accelerators else None
 
 
 def accelerator_fork(case: Case) -> Reason | None:
     """The function would use, in a forked child, an accelerator that is up here."""
     up = case.process.accelerators
-    if case.method != FORK or not up or not case.request.touches_accelerator:
+    if not case.forks or not up or not case.request.touches_accelerator:
         return None
     return Reason(ReasonCode.ACCELERATOR_FORK, 0, {"initialised": sorted(up)})

@@ -41,6 +41,8 @@ STDLIB_POOLS = frozenset(
     }
 )
 """Sites whose workers the standard library starts; `multiprocess` starts those of all others."""
+BOTH_POOLS = frozenset({"load_dataset", "ms_swift.dataset_num_proc"})
+"""Sites that start workers by both: the download step of `load_dataset` has a pool of the standard library's."""
 SPAWNED_SAVES = frozenset({"save_to_disk", "push_to_hub"})
 POOL_AT_ONE = frozenset(
     {
@@ -71,24 +73,39 @@ READERS = {
 MAP_CAP, WAITING_MAP_CAP, WINDOWS_CAP = 32, 64, 60
 
 
+def modules_of(site: str) -> tuple[str, ...]:
+    """The modules that start the workers of a site, the one that the decision speaks of first."""
+    first = "multiprocessing" if site in STDLIB_POOLS else "multiprocess"
+    return (first, "multiprocessing") if site in BOTH_POOLS else (first,)
+
+
 def obstacle(cell: Cell) -> str | None:
     """Why no worker could be started or used here, by the start method of the decision; `None` where it could."""
     process, request, method = cell.machine.process, cell.request, cell.decision.start_method
-    module = "multiprocessing" if request.site in STDLIB_POOLS else "multiprocess"
-    methods = getattr(cell.machine.snapshot.start_methods, module)
-    if method is None or method not in methods.offered:
-        return f"{method} is not offered"
-    if process.daemonic[module] or process.importing or request.streaming or request.side_effects:
-        return "a daemon, an import in progress, a streamed data set or side effects"
+    if process.importing or request.streaming or request.side_effects:
+        return "an import in progress, a streamed data set or side effects"
+    if method == "fork" and request.touches_accelerator and process.accelerators:
+        return "the accelerator is of no use in a forked child"
+    if method != "fork" and request.spawn_ready is False:
+        return "a fresh interpreter could not import the function"
+    first, *others = modules_of(request.site)
+    methods = cell.machine.snapshot.start_methods
+    used = [(first, method), *((other, getattr(methods, other).method) for other in others)]
+    return next((why for module, its in used if (why := _unsupported(cell, module, its))), None)
+
+
+def _unsupported(cell: Cell, module: str, method: str | None) -> str | None:
+    """Why `module` could not start workers by `method`."""
+    process = cell.machine.process
+    if process.daemonic[module]:
+        return f"a daemon of {module}"
+    if method is None or method not in getattr(cell.machine.snapshot.start_methods, module).offered:
+        return f"{module} does not offer {method}"
     if method == "fork":
-        uses_device = request.touches_accelerator and process.accelerators
-        if process.platform == "darwin" or "xpu" in process.accelerators or uses_device:
-            return "fork is not safe here"
-    else:
-        main_is_needed = request.workload.value == "map"
-        importable = process.main in {MainModule.MODULE, MainModule.FILE}
-        if request.spawn_ready is False or (main_is_needed and not importable):
-            return "a fresh interpreter could not import the work"
+        return "fork is not safe here" if process.platform == "darwin" or "xpu" in process.accelerators else None
+    main_is_needed = cell.request.workload.value == "map"
+    if main_is_needed and process.main not in {MainModule.MODULE, MainModule.FILE}:
+        return "a fresh interpreter could not import the main module"
     return None
 
 
@@ -101,8 +118,7 @@ def law_1(cell: Cell) -> str | None:
         return why
     if request.site in SPAWNED_SAVES and cell.machine.datasets >= (4, 8):
         return None if method == "spawn" else f"{method}, but the site spawns"
-    methods = cell.machine.snapshot.start_methods
-    real = (methods.multiprocessing if request.site in STDLIB_POOLS else methods.multiprocess).method
+    real = getattr(cell.machine.snapshot.start_methods, modules_of(request.site)[0]).method
     if request.workload.value == "map" and request.start_method is None and method != real:
         return f"{method}, but the site would use {real}"
     if request.start_method not in (None, "auto") and method not in (None, request.start_method):
@@ -158,9 +174,9 @@ def law_6(cell: Cell) -> str | None:
     override, decision, process = cell.settings.override, cell.decision, cell.machine.process
     if override is None:
         return "an override that nobody set" if _has(decision, ReasonCode.OVERRIDE) else None
-    module = "multiprocessing" if cell.request.site in STDLIB_POOLS else "multiprocess"
     wanted = most = 0 if override == 1 else override
-    if process.daemonic[module] or process.importing or cell.request.streaming:
+    daemonic = any(process.daemonic[module] for module in modules_of(cell.request.site))
+    if daemonic or process.importing or cell.request.streaming:
         most = 0
     elif process.platform == "win32":
         most = min(wanted, WINDOWS_CAP)
@@ -223,17 +239,7 @@ def law_11(cell: Cell) -> str | None:
     return None
 
 
-CELL_LAWS: tuple[tuple[int, Callable[[Cell], str | None]], ...] = (
-    (1, law_1),
-    (2, law_2),
-    (3, law_3),
-    (4, law_4),
-    (5, law_5),
-    (6, law_6),
-    (7, law_7),
-    (8, law_8),
-    (9, law_9),
-    (10, law_10),
-    (11, law_11),
+CELL_LAWS: tuple[tuple[int, Callable[[Cell], str | None]], ...] = tuple(
+    enumerate((law_1, law_2, law_3, law_4, law_5, law_6, law_7, law_8, law_9, law_10, law_11), start=1)
 )
 """Law 12 is about a machine, and is checked where machines are made."""

@@ -38,10 +38,10 @@ def pool_of_one(decision: Decision, site: str, libraries: LibraryFacts) -> int |
     return 1 if word is None else word
 
 
-def none_for_all(decision: Decision, site: str, libraries: LibraryFacts) -> int | None:
-    """Says "in this process" by `None` everywhere."""
+def none_in_configs(decision: Decision, site: str, libraries: LibraryFacts) -> int | None:
+    """Says "in this process" by `None` in every config, as most of them take it."""
     word = encoding.encode(decision, site, libraries=libraries)
-    return word if decision.workers else None
+    return None if word == 1 and site.endswith("config") else word
 
 
 def every_rank_alone(request: Request, machine: Snapshot, settings: Settings) -> Decision:
@@ -100,7 +100,7 @@ def whole_cores(machine: Snapshot) -> dict[str, Any]:
 MUTANTS = {
     1: Policy(decide=always_ready),
     2: Policy(encode=pool_of_one),
-    3: Policy(encode=none_for_all),
+    3: Policy(encode=none_in_configs),
     4: Policy(decide=every_rank_alone),
     5: Policy(decide=one_over_the_cap),
     6: Policy(decide=capped_override),

@@ -31,7 +31,7 @@ def test_c26_comfyui_14938_host_figures_in_a_container(tmp_path: Path) -> None:
     assert (snapshot.memory.headroom, snapshot.memory.limit) == (50 * GB, 90 * GB)
     decision = answer(1000, snapshot)
     assert decision.binding.seen["available"] == 50 * GB
-    assert decision.workers == int(25 * GB / GIB)
+    assert decision.binding.seen["affordable"] == int(25 * GB / GIB)
 
 
 def test_c28_loky_634_the_limit_is_in_a_slice_above(tmp_path: Path) -> None:

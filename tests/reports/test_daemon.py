@@ -21,6 +21,9 @@ from tests.values import answer, machine
         ("multiprocessing", "map", 4),
         ("multiprocessing", "to_json", 0),
         ("multiprocessing", "dataloader", 0),
+        ("multiprocess", "load_dataset", 0),
+        # Its download step is a pool of the standard library.
+        ("multiprocessing", "load_dataset", 0),
     ],
 )
 def test_c79_datasets_6089_the_flag_is_the_modules_own(daemon_of: str, site: str, workers: int) -> None:

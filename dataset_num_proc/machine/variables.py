@@ -1,0 +1,25 @@
+"""The environment variables that somebody asks for, read at little cost.
+
+One job: of many names, those that are set. `os.environ` decodes a name each time it is asked; its own table shows at
+once that most processes have none of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import lru_cache
+
+
+def chosen(environ: Mapping[str, str], names: frozenset[str]) -> dict[str, str]:
+    """The variables among `names` that are set."""
+    table = getattr(environ, "_data", environ)
+    if table.keys().isdisjoint(names) and table.keys().isdisjoint(_encoded(names)):
+        return {}
+    return {name: environ[name] for name in names if name in environ}
+
+
+@lru_cache(maxsize=8)
+def _encoded(names: frozenset[str]) -> frozenset[bytes]:
+    """The names as the table of a POSIX `os.environ` has them."""
+    return frozenset(map(os.fsencode, names))
