@@ -212,7 +212,7 @@ def _known(value: int | None) -> str:
 
 
 def _threads(process: ProcessFacts) -> str:
-    return f"{_known(process.threads)} threads, {_known(process.python_threads)} of them Python's"
+    return f"threads: {_known(process.threads)}, of which Python's: {_known(process.python_threads)}"
 
 
 def _rank(process: ProcessFacts) -> str:

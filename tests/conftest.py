@@ -22,9 +22,10 @@ settings.register_profile("suite", deadline=None, derandomize=True)
 settings.load_profile("suite")
 
 
-def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
+def pytest_addoption(pluginmanager: pytest.PytestPluginManager, parser: pytest.Parser) -> None:
     """Registers the plugin, and with it the options that it adds."""
     pluginmanager.register(skips, "skips")
+    parser.addoption("--rewrite-golden", action="store_true", help="write the golden texts anew, to be read after")
 
 
 def pytest_configure(config: pytest.Config) -> None:
