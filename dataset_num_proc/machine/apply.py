@@ -20,7 +20,7 @@ from importlib import import_module
 
 from dataset_num_proc.errors import ScopeBusy
 from dataset_num_proc.machine import children
-from dataset_num_proc.machine.contexts import MODULES
+from dataset_num_proc.machine.contexts import MODULES, next_method
 from dataset_num_proc.policy.facts import FORKSERVER
 from dataset_num_proc.policy.worker_environment import TOKENIZERS_PARALLELISM, environment_after, worker_environment
 
@@ -82,7 +82,7 @@ class _Scopes:
     def enter(self, workers: int, cpus: int | None, module: str, start_method: str | None) -> bool:
         """Applies, or joins what is applied; whether as a guest."""
         with self.lock:
-            methods = {package: _method(package) for package in MODULES}
+            methods = {package: next_method(package) for package in MODULES}
             methods[module] = start_method or methods[module]
             if self.guests or (self.layers and self.owner != threading.get_ident()):
                 self._check_shared(module, methods[module])
@@ -136,14 +136,6 @@ class _Scopes:
 _scopes = _Scopes()
 
 
-def _method(package: str) -> str:
-    """The start method that the package's next pool would use. Asking for it plainly would fix it."""
-    module = import_module(package)
-    default = import_module(f"{package}.context")._default_context._default_context  # noqa: SLF001 - no public name has it
-    method: str = module.get_start_method(allow_none=True) or default.get_start_method()
-    return method
-
-
 @contextmanager
 def _start_method(package: str, method: str) -> Iterator[None]:
     """The package's start method for the scope's length.
@@ -153,7 +145,7 @@ def _start_method(package: str, method: str) -> Iterator[None]:
     """
     module = import_module(package)
     before = module.get_start_method(allow_none=True)
-    if method != _method(package):
+    if method != next_method(package):
         module.set_start_method(method, force=True)
     try:
         yield

@@ -9,6 +9,7 @@ its own. Before that nobody can have pinned it, and it starts its workers as all
 
 from __future__ import annotations
 
+import importlib
 import sys
 from functools import lru_cache
 from types import ModuleType
@@ -36,6 +37,11 @@ def start_methods(multiprocess_version: str | None, reader: Reader) -> StartMeth
         if multiprocess_version is None:
             reader.note("start_methods.multiprocess", "not installed")
     return StartMethods(multiprocess=first, multiprocessing=_facts(multiprocessing))
+
+
+def next_method(name: str) -> str:
+    """The start method that the next pool of a module would use. Asking the module plainly would fix it."""
+    return str(_facts(importlib.import_module(name)).method)  # a module that is here always has one
 
 
 def _facts(module: ModuleType) -> StartMethodFacts:

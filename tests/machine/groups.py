@@ -19,10 +19,13 @@ with open(sys.argv[1], "rb", buffering=0) as file:
 """Reads the file of its argument, which charges the page cache of it to the group."""
 
 FACTS = """
-import json
-from dataset_num_proc.machine.probe import take_snapshot
-snapshot = take_snapshot()
-print("FACTS", json.dumps([snapshot.cpu.quota, snapshot.memory.limit, snapshot.memory.headroom]))
+import contextlib, io, json
+from dataset_num_proc.__main__ import main
+printed = io.StringIO()
+with contextlib.redirect_stdout(printed):
+    main(["doctor", "--json"])
+snapshot = json.loads(printed.getvalue())["snapshot"]
+print("FACTS", json.dumps([snapshot["cpu"]["quota"], snapshot["memory"]["limit"], snapshot["memory"]["headroom"]]))
 """
 """Prints quota, limit and headroom."""
 
