@@ -21,7 +21,7 @@ from __future__ import annotations
 __version__ = "0.1.0"
 
 _HOMES = {
-    "api": ("Options", "decode", "encode", "mp_context", "num_proc", "plan", "take_snapshot", "workers"),
+    "api": ("decode", "encode", "mp_context", "num_proc", "plan", "take_snapshot", "workers"),
     "errors": (
         "DatasetNumProcError",
         "DatasetNumProcWarning",
@@ -29,8 +29,14 @@ _HOMES = {
         "SettingsWarning",
         "SiteError",
         "UnsafeStartMethod",
+        "WorkerDied",
+        "WorkerStalled",
+        "WorkerStartFailed",
         "WorkersReduced",
     ),
+    "mapping": ("filter", "map"),
+    "policy.autopsy": ("Death", "Evidence", "MemoryEvidence", "Stalled", "Verdict"),
+    "options": ("Options",),
     "policy.cost": ("Profile",),
     "policy.decision": ("Decision", "Reason", "ReasonCode"),
     "policy.facts": (
@@ -46,6 +52,7 @@ _HOMES = {
     "policy.request": ("Request", "Settings", "Workload"),
     "policy.rules": ("decide",),
     "report": ("from_json", "to_json"),
+    "watching": ("Watch", "watch"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -12,7 +12,7 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +85,7 @@ def _doctor(options: argparse.Namespace) -> int:
             {
                 "schema": report.SCHEMA,
                 "snapshot": report.to_json(snapshot),
+                "settings": report.settings_to_json(settings),
                 "decision": report.decision_to_json(decision, "map", num_proc),
                 "findings": report.findings_to_json(found),
             }
@@ -105,8 +106,7 @@ def _explain(options: argparse.Namespace) -> int:
         codes = {code.value: report.meaning(code) for code in ReasonCode}
         _print_json(codes) if options.json else print("\n".join(f"{code:<17}{text}" for code, text in codes.items()))
         return 0
-    snapshot, environ = _snapshot_in(options.snapshot) if options.snapshot else _machine(options.root)
-    settings = Settings.from_environ(environ)
+    snapshot, settings = _recorded(options.snapshot) if options.snapshot else _asked(options.root)
     site = options.site or (PACKING_SITE if options.workload == Workload.PACKING.value else "map")
     try:
         request = Request.of(options.count, rows=options.rows, site=site, workload=options.workload)
@@ -115,21 +115,24 @@ def _explain(options: argparse.Namespace) -> int:
     decision = decide(request, snapshot, settings)
     for ignored in settings.ignored:
         print(f"{ignored.variable}={ignored.text!r} is ignored: accepted is {ignored.accepted}", file=sys.stderr)
-    num_proc = _encoded(decision, site, snapshot)
+    num_proc, said = _encoded(decision, site, snapshot)
     if options.json:
         _print_json({"schema": report.SCHEMA, "decision": report.decision_to_json(decision, site, num_proc)})
+    elif said:
+        print(report.in_full(decision, site, num_proc))
     else:
+        print(f"{site} cannot say this; the nearest value that it takes:")
         print(report.in_full(decision, site, num_proc))
     return 0
 
 
-def _encoded(decision: Decision, site: str, snapshot: Snapshot) -> int | None:
-    """The site's word for the decision; where it has none, the nearest, with a remark."""
+def _encoded(decision: Decision, site: str, snapshot: Snapshot) -> tuple[int | None, bool]:
+    """The site's word for the decision and `True`; where it has none, the nearest and `False`, with a remark."""
     try:
-        return encode(decision, site, libraries=snapshot.libraries)
+        return encode(decision, site, libraries=snapshot.libraries), True
     except SiteError as error:
         print(error, file=sys.stderr)
-        return error.nearest
+        return error.nearest, False
 
 
 def _demo(options: argparse.Namespace) -> int:
@@ -149,17 +152,41 @@ def _machine(root: str | None) -> tuple[Snapshot, dict[str, str]]:
     if not Path(root).is_dir():
         message = f"--root {root}: there is no such folder"
         raise _UsageError(message)
-    return take_snapshot(root), environment(root)
+    snapshot = take_snapshot(root)
+    if snapshot.cpu.host is None and snapshot.memory.available is None:
+        print(f"--root {root}: no machine is recorded there (no proc, no sys)", file=sys.stderr)
+    return snapshot, environment(root)
 
 
-def _snapshot_in(name: str) -> tuple[Snapshot, dict[str, str]]:
-    """The snapshot in a file that `doctor --json` wrote; - is stdin."""
+def _asked(root: str | None) -> tuple[Snapshot, Settings]:
+    """The snapshot and the settings of this machine, or of the one recorded below `root`."""
+    snapshot, environ = _machine(root)
+    return snapshot, _settings(environ)
+
+
+def _recorded(name: str) -> tuple[Snapshot, Settings]:
+    """Snapshot and settings that `doctor --json` wrote to a file (- is stdin); this shell's override comes first."""
     try:
-        text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
-        return report.from_json(json.loads(text)), dict(os.environ)
+        document = json.loads(sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8"))
+        snapshot = report.from_json(document)
+        recorded = Settings(**document.get("settings", {}))
     except (OSError, ValueError, AttributeError, TypeError) as error:
         message = f"--snapshot {name}: {error}"
         raise _UsageError(message) from None
+    here = _settings(dict(os.environ))
+    if here.override is None:
+        return snapshot, recorded
+    if here.override != recorded.override:
+        print(f"{here.override_source} of this shell is obeyed; the recording did not have it", file=sys.stderr)
+    return snapshot, here
+
+
+def _settings(environ: Mapping[str, str]) -> Settings:
+    """The settings of an environment, with a remark for each variable that was ignored."""
+    settings = Settings.from_environ(environ)
+    for ignored in settings.ignored:
+        print(f"{ignored.variable}={ignored.text!r} is ignored: accepted is {ignored.accepted}", file=sys.stderr)
+    return settings
 
 
 def _without_names(document: Any) -> Any:  # noqa: ANN401 - JSON values are of any type

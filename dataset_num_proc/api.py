@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from dataset_num_proc.errors import SettingsWarning, UnsafeStartMethod
 from dataset_num_proc.machine.probe import take_snapshot
 from dataset_num_proc.machine.variables import chosen
 from dataset_num_proc.notices import tell, warn
+from dataset_num_proc.options import Options, known, measures
 from dataset_num_proc.policy import encoding
 from dataset_num_proc.policy.case import usable_cpus
 from dataset_num_proc.policy.decision import Decision
@@ -30,44 +31,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from dataset_num_proc.policy.cost import Profile
 
-__all__ = ["Options", "decode", "encode", "mp_context", "num_proc", "plan", "take_snapshot", "workers"]
-
-
-class Options(TypedDict, total=False):
-    """What a call site may say beside the count; every one is optional.
-
-    Attributes:
-        workload: "map" (default) or "packing".
-        rows: rows of the data set. Fewer than `Settings.min_rows` are mapped in process unless a count was asked for.
-        dataset: the data set itself, in place of `rows`: its longest split is counted, a streamed one takes no workers.
-        function: the function to be mapped. Where workers would be fresh interpreters it is checked that they can
-            have it.
-        bytes_per_worker: private memory that one more worker takes, in bytes.
-        profile: a measurement of the work, in place of the fixed cap.
-        side_effects: the function changes state of this process, so it must run here.
-        touches_accelerator: the function uses an accelerator.
-        spawn_ready: whether the function can be sent to a fresh interpreter, where the caller knows.
-        streaming: the data set is streamed.
-        threads_per_worker: native threads that each worker starts besides its own.
-        snapshot: the machine, in place of a fresh reading.
-        settings: the operator's word, in place of the environment.
-    """
-
-    workload: Workload | str
-    rows: int | None
-    dataset: object
-    function: Callable[..., Any] | None
-    bytes_per_worker: int | None
-    profile: Profile | None
-    side_effects: bool
-    touches_accelerator: bool
-    spawn_ready: bool | None
-    streaming: bool
-    threads_per_worker: int
-    snapshot: Snapshot | None
-    settings: Settings | None
+__all__ = ["decode", "encode", "mp_context", "num_proc", "plan", "take_snapshot", "workers"]
 
 
 def num_proc(value: object = None, *, site: str | None = None, **options: Unpack[Options]) -> int | None:
@@ -103,7 +68,7 @@ def plan(value: object = None, *, site: str | None = None, **options: Unpack[Opt
 def workers(
     value: object = None, *, site: str | None = None, start_method: str | None = None, **options: Unpack[Options]
 ) -> Iterator[int | None]:
-    """A scope that decides, prepares the process for the workers, and puts everything back, on errors too.
+    """A scope that decides, prepares for the workers, watches them, and puts everything back, on errors too.
 
     Inside it the children get one core's worth of threads each (where the user has set no limit), default SIGTERM and
     SIGINT handlers, and end with their parent. Afterwards contexts and environment are as before, the C environment
@@ -121,17 +86,18 @@ def workers(
 
     Raises:
         ScopeBusy: another thread holds a scope with another start method.
+        WorkerDied: a worker ended before its work did, or could not start; see `dataset_num_proc.watch`.
         TypeError, ValueError, SiteError: as in `num_proc`.
     """
     from dataset_num_proc.machine.apply import applied
+    from dataset_num_proc.watching import watch
 
     decision, snapshot, request = _decided(value, site, options, start_method=start_method, scope=True)
     chosen = decision.start_method if request.start_method is not None else None
-    with applied(
-        workers=decision.workers,
-        cpus=usable_cpus(snapshot)[0],
-        start_method=chosen,
-        module=encoding.site_named(request.site).module,
+    module = encoding.site_named(request.site).module
+    with (
+        applied(workers=decision.workers, cpus=usable_cpus(snapshot)[0], start_method=chosen, module=module),
+        watch(decision=decision) if decision.workers else nullcontext(),
     ):
         yield encoding.encode(decision, request.site, libraries=snapshot.libraries)
 
@@ -189,15 +155,15 @@ def _decided(
     value: object, site: str | None, options: Options, *, start_method: str | None = None, scope: bool = False
 ) -> tuple[Decision, Snapshot, Request]:
     """The decision for these arguments, warned about and logged; with the snapshot and the request that made it."""
-    fields: dict[str, Any] = dict(options)
+    fields: dict[str, Any] = known(options)
     snapshot, settings = fields.pop("snapshot", None), _settings(fields.pop("settings", None))
     function, dataset = fields.pop("function", None), fields.pop("dataset", None)
     if dataset is not None:
-        fields = {**_measures(dataset), **fields}
+        fields = {**measures(dataset), **fields}
     method = start_method or (settings.start_method if scope else None)
     fields |= {name: said for name, said in (("site", site), ("start_method", method)) if said is not None}
     request = Request.of(value, **fields)
-    snapshot = snapshot or take_snapshot(scan=_hazards_matter(request))
+    snapshot = snapshot if snapshot is not None else take_snapshot(scan=_hazards_matter(request))
     decision = decide(request, snapshot, settings)
     if function is not None and decision.workers and decision.start_method != FORK and request.spawn_ready is None:
         request = _checked_for_spawn(request, function)
@@ -231,13 +197,6 @@ def _settings(settings: Settings | None) -> Settings:
     for ignored in settings.ignored:
         warn(f"{ignored.variable}={ignored.text!r} is ignored: accepted is {ignored.accepted}", SettingsWarning)
     return settings
-
-
-def _measures(dataset: object) -> dict[str, Any]:
-    """What `dataset` itself says: the rows of its longest split, or that it is streamed."""
-    splits = list(dataset.values()) if isinstance(dataset, dict) else [dataset]
-    sizes = [len(split) for split in splits if hasattr(split, "__len__")]
-    return {"rows": max(sizes)} if sizes else {"streaming": bool(splits)}
 
 
 def _checked_for_spawn(request: Request, function: Callable[..., Any]) -> Request:

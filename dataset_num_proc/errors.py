@@ -5,6 +5,8 @@ Imports nothing of ours, so that any layer may raise from here. What the message
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class DatasetNumProcError(Exception):
     """Base of every error this package raises on purpose."""
@@ -54,3 +56,49 @@ class SettingsWarning(DatasetNumProcWarning):
 
 class UnsafeStartMethod(DatasetNumProcWarning):
     """Fork was asked for explicitly where live state makes it unsafe; the message lists the hazards."""
+
+
+class WorkerDied(DatasetNumProcError, RuntimeError):  # noqa: N818 - named for what happened
+    """A worker, or the manager beside it, ended before its work did; the message says who, of what, and what was seen.
+
+    A `RuntimeError`, which is what callers of `Dataset.map` catch today. It pickles with all its fields.
+
+    Attributes:
+        verdict: what ended it, a `dataset_num_proc.policy.autopsy.Verdict`.
+        exit_codes: exit status by pid of every worker and manager of the pool; negative is the signal, `None` is not
+            known. Workers that the pool itself ended have -15 or -9 here; who died first is in `evidence.deaths`.
+        evidence: all that was seen, a `dataset_num_proc.policy.autopsy.Evidence`.
+        decision: the decision that the workers were started on, where there was one.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        verdict: object,
+        exit_codes: dict[int, int | None],
+        evidence: object,
+        decision: object = None,
+    ) -> None:
+        super().__init__(message)
+        self.verdict: Any = verdict
+        self.exit_codes = exit_codes
+        self.evidence: Any = evidence
+        self.decision: Any = decision
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Keyword-only fields are lost by the default reduction.
+        fields = {name: getattr(self, name) for name in ("verdict", "exit_codes", "evidence", "decision")}
+        return _worker_died, (type(self), str(self), fields)
+
+
+def _worker_died(kind: type[WorkerDied], message: str, fields: dict[str, Any]) -> WorkerDied:
+    return kind(message, **fields)
+
+
+class WorkerStalled(WorkerDied):
+    """No worker made progress or used a processor or a disk for the time that was allowed; the pool was ended."""
+
+
+class WorkerStartFailed(WorkerDied):
+    """A worker or its manager could not start: it could not be forked, or not import what it needs."""

@@ -10,9 +10,9 @@ import logging
 import sys
 import warnings
 
-from dataset_num_proc.errors import WorkersReduced
-from dataset_num_proc.policy.decision import Decision
-from dataset_num_proc.report import in_one_line
+from dataset_num_proc.errors import SettingsWarning, WorkersReduced
+from dataset_num_proc.policy.decision import Decision, ReasonCode
+from dataset_num_proc.report import in_one_line, in_spite_of
 
 _log = logging.getLogger("dataset_num_proc")
 _log.addHandler(logging.NullHandler())
@@ -20,13 +20,21 @@ _NOT_THE_CALLER = frozenset({"dataset_num_proc", "contextlib"})
 
 
 def tell(decision: Decision, site: str, local_rank: int | None) -> None:
-    """One log line a decision; one warning where a request was lowered, from local rank 0 only."""
-    if not decision.reduced and not _log.isEnabledFor(logging.INFO):
+    """One log line a decision; a warning where a request was lowered, or an override is obeyed against a rule.
+
+    Warnings come from local rank 0 only: the ranks of a node all decide the same.
+    """
+    obeyed = decision.binding.code is ReasonCode.OVERRIDE
+    if not decision.reduced and not obeyed and not _log.isEnabledFor(logging.INFO):
         return
     line = in_one_line(decision, site)
     _log.info(line)
-    if decision.reduced and not local_rank:
+    if local_rank:
+        return
+    if decision.reduced:
         warn(line, WorkersReduced)
+    if obeyed and (against := in_spite_of(decision)):
+        warn(against, SettingsWarning)
 
 
 def warn(message: str, category: type[Warning]) -> None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from dataset_num_proc.policy.decision import FINAL, Decision, Reason, ReasonCode
-from dataset_num_proc.policy.facts import CpuFacts, MemoryFacts, ProcessFacts, Snapshot, StartMethodFacts
+from dataset_num_proc.facts_report import facts_in_full, size
+from dataset_num_proc.policy.decision import Decision, Reason, ReasonCode
 from dataset_num_proc.policy.findings import Finding
-from dataset_num_proc.policy.replay import from_json, to_json
+from dataset_num_proc.policy.replay import SCHEMA, from_json, to_json
+from dataset_num_proc.policy.request import Settings
 
 __all__ = [
     "SCHEMA",
@@ -25,10 +26,10 @@ __all__ = [
     "in_one_line",
     "meaning",
     "sentence",
+    "settings_to_json",
+    "size",
     "to_json",
 ]
-
-SCHEMA = 1
 
 
 # --- JSON -----------------------------------------------------------------------------------------------------------
@@ -48,22 +49,18 @@ def decision_to_json(decision: Decision, site: str, num_proc: int | None) -> dic
     }
 
 
+def settings_to_json(settings: Settings) -> dict[str, Any]:
+    """What the operator said, as plain JSON values; `Settings(**…)` takes them back."""
+    names = ("override", "override_source", "start_method")
+    return {name: getattr(settings, name) for name in names}
+
+
 def findings_to_json(found: Iterable[Finding]) -> list[dict[str, str]]:
     """The findings as plain JSON values."""
     return [{"code": finding.code, "text": finding.text, "next": finding.next} for finding in found]
 
 
 # --- text -----------------------------------------------------------------------------------------------------------
-
-
-def size(count: int | None) -> str:
-    """Bytes in the largest binary unit that keeps a figure before the point; "not known" for `None`."""
-    if count is None:
-        return "not known"
-    for unit, width in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
-        if count >= 1 << width:
-            return f"{count / (1 << width):.1f} {unit}"
-    return f"{count} B"
 
 
 def count_of(number: int) -> str:
@@ -88,12 +85,13 @@ def _memory(seen: Mapping[str, Any]) -> str:
     ranks = f" ÷ {seen['local_ranks']} local ranks" if seen["local_ranks"] > 1 else ""
     return (
         f"{size(seen['available'])} available ({seen['source']}) × {seen['memory_share']:g}{ranks}"
-        f" ÷ {size(seen['bytes_per_worker'])} a worker covers {seen['affordable']}"
+        f" ÷ {size(seen['bytes_per_worker'])} a worker (bytes_per_worker) covers {seen['affordable']}"
     )
 
 
 def _rows(seen: Mapping[str, Any]) -> str:
-    return f"{seen['rows']:,} rows (fewer than {seen['min_rows']:,} are mapped in process unless asked)"
+    few = f", and fewer than {seen['min_rows']:,} are mapped in process unless asked" if seen["few"] else ""
+    return f"rows: {seen['rows']:,}{few}"
 
 
 def _pids(seen: Mapping[str, Any]) -> str:
@@ -150,7 +148,7 @@ def sentence(reason: Reason) -> str:
     words = _SENTENCES.get(reason.code)
     if words:
         return words(reason.seen)
-    text = meaning(reason.code)
+    text = meaning(reason.code).partition(". ")[0]
     return text[0].lower() + text[1:]
 
 
@@ -159,13 +157,30 @@ def meaning(code: ReasonCode) -> str:
     return (code.__doc__ or "").rstrip(".")
 
 
+_OVERRULED = frozenset(
+    {ReasonCode.CAP, ReasonCode.CPUS, ReasonCode.MEMORY, ReasonCode.ROWS, ReasonCode.PIDS, ReasonCode.COST}
+)
+"""Bounds that the operator may well overrule; behind the others stands a crash, a hang or wrong data."""
+
+
 def in_one_line(decision: Decision, site: str) -> str:
     """The decision for a log line or a warning: what was asked, what is given, what bound it, how to overrule it."""
     asked = f"{decision.asked} asked, " if decision.reduced else ""
     way = f" by {decision.start_method}" if decision.workers else ""
     bound = decision.binding
     line = f"{site}: {asked}{count_of(decision.workers)}{way} ({bound.code.value}: {sentence(bound)})"
-    return f"{line}. DATASET_NUM_PROC overrules." if decision.reduced and bound.code not in FINAL else line
+    remedy = decision.reduced and bound.code in _OVERRULED
+    return f"{line}. To have {decision.asked} all the same: DATASET_NUM_PROC={decision.asked}" if remedy else line
+
+
+def in_spite_of(decision: Decision) -> str | None:
+    """What speaks against an override that is obeyed, in words; `None` where nothing does."""
+    passed = [reason for reason in decision.reasons[1:] if reason.limit is None]
+    against = "; ".join(sentence(reason) for reason in passed if reason.code is not ReasonCode.START_METHOD)
+    if not decision.workers or not against:
+        return None
+    source = decision.binding.seen["source"] or "Settings.override"
+    return f"{decision.workers} workers, as {source} says, although {against}"
 
 
 def in_full(decision: Decision, site: str, num_proc: int | None) -> str:
@@ -179,59 +194,6 @@ def in_full(decision: Decision, site: str, num_proc: int | None) -> str:
         limit = "–" if reason.limit is None else str(reason.limit)
         lines.append(f"  {'→' if place == 0 else ' '} {reason.code.value:<{width}}  {limit:>5}  {sentence(reason)}")
     return "\n".join(lines)
-
-
-def facts_in_full(snapshot: Snapshot) -> str:
-    """Everything the machine said, a subject a line, with its sources."""
-    cpu, memory, process = snapshot.cpu, snapshot.memory, snapshot.process
-    unknown = "".join(f"\n           {item.what}: {item.why}" for item in snapshot.unreadable)
-    return f"""\
-cpus       host {_known(cpu.host)}, affinity {_known(cpu.affinity)}, {_quota(cpu)}{_declared(cpu.declared)}
-memory     {size(memory.available)} available on the host; {_headroom(memory)}{_declared(memory.declared)}
-           free in /dev/shm: {size(memory.shm_free)}
-process    main module: {process.main.value}; {_threads(process)}
-           accelerators up: {", ".join(sorted(process.accelerators)) or "none"}; {_runtimes(process)}
-           {_rank(process)}; processes that may be started: {_known(process.pids_free)}
-workers    multiprocess (maps): {_method(snapshot.start_methods.multiprocess)}
-           multiprocessing (exports, packing): {_method(snapshot.start_methods.multiprocessing)}
-not known{unknown or "  nothing of the above"}"""
-
-
-def _runtimes(process: ProcessFacts) -> str:
-    up = [*(["collectives"] if process.distributed else []), *sorted(process.runtimes)]
-    return f"runtimes up: {', '.join(up) or 'none'}"
-
-
-def _method(facts: StartMethodFacts) -> str:
-    how = ", set" if facts.pinned else ""
-    return f"{facts.method}{how} (offered: {', '.join(facts.offered)})" if facts.method else "not known"
-
-
-def _known(value: int | None) -> str:
-    return "not known" if value is None else str(value)
-
-
-def _threads(process: ProcessFacts) -> str:
-    return f"threads: {_known(process.threads)}, of which Python's: {_known(process.python_threads)}"
-
-
-def _rank(process: ProcessFacts) -> str:
-    ranks = process.local_world_size
-    return "one rank" if ranks == 1 else f"local rank {_known(process.local_rank)} of {ranks}"
-
-
-def _quota(cpu: CpuFacts) -> str:
-    return "no quota" if cpu.quota is None else f"quota {cpu.quota:g} ({cpu.quota_source})"
-
-
-def _headroom(memory: MemoryFacts) -> str:
-    if memory.headroom is None:
-        return "no control group limits it"
-    return f"{size(memory.headroom)} of the {size(memory.limit)} that {memory.headroom_source} allows"
-
-
-def _declared(declared: Mapping[str, int]) -> str:
-    return "".join(f"; {name}={value}" for name, value in declared.items())
 
 
 def findings_in_full(found: Iterable[Finding]) -> str:

@@ -12,7 +12,7 @@ import tempfile
 import pytest
 from hypothesis import settings
 
-from tests import skips
+from tests import scripts, skips
 
 _HOME = pytest.StashKey[str]()
 
@@ -26,6 +26,17 @@ def pytest_addoption(pluginmanager: pytest.PytestPluginManager, parser: pytest.P
     """Registers the plugin, and with it the options that it adds."""
     pluginmanager.register(skips, "skips")
     parser.addoption("--rewrite-golden", action="store_true", help="write the golden texts anew, to be read after")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Gives a test that starts interpreters of its own a minute: each takes seconds to start on a busy machine."""
+    for item in items:
+        names = vars(item.module) if isinstance(item, pytest.Function) else {}
+        starts = any(
+            value is scripts or getattr(value, "__module__", "") == "tests.scripts" for value in names.values()
+        )
+        if starts and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(60))
 
 
 def pytest_configure(config: pytest.Config) -> None:

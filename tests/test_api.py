@@ -382,3 +382,19 @@ def test_an_unknown_name() -> None:
     """A name that is not there is the usual error."""
     with pytest.raises(AttributeError, match="has no attribute 'kitchen'"):
         dnp.kitchen  # type: ignore[attr-defined] # noqa: B018 - the access is what is tested
+
+
+def test_an_override_against_a_veto_is_obeyed_and_warned_about() -> None:
+    """An override that a veto would have refused is obeyed, and a warning says what speaks against it."""
+    unguarded = machine("spawn", main=MainModule.UNGUARDED, main_file="train.py", main_line=3)
+    settings = dnp.Settings(override=2, override_source="DATASET_NUM_PROC")
+    words = r"2 workers, as DATASET_NUM_PROC says, although .*line 3 of train\.py"
+    with pytest.warns(dnp.SettingsWarning, match=words):
+        assert dnp.num_proc(snapshot=unguarded, settings=settings) == 2
+
+
+@pytest.mark.parametrize("options", [{"row": 5}, {"snapshot": {}}, {"snapshot": "machine.json"}])
+def test_what_is_no_option(options: dict[str, Any]) -> None:
+    """A misspelled option and a snapshot that is none are type errors that say what is accepted."""
+    with pytest.raises(TypeError, match="accepted"):
+        dnp.num_proc(8, **options)

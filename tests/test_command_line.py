@@ -117,6 +117,42 @@ def test_a_snapshot_is_replayed(said: Said, tmp_path: Path, monkeypatch: pytest.
     assert json.loads(said("explain", "--snapshot", "-", "--json"))["decision"] == decision
 
 
+def test_an_override_is_replayed_with_its_machine(said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recording holds the override that it was made under; one of this shell comes first, and that is said."""
+    monkeypatch.setenv("DATASET_NUM_PROC", "12")
+    saved = tmp_path / "machine.json"
+    saved.write_text(said("doctor", "--json"), encoding="utf-8")
+    monkeypatch.delenv("DATASET_NUM_PROC")
+    assert json.loads(said("explain", "--snapshot", str(saved), "--json"))["decision"]["workers"] == 12
+    monkeypatch.setenv("DATASET_NUM_PROC", "5")
+    assert json.loads(said("explain", "--snapshot", str(saved), "--json"))["decision"]["workers"] == 5
+    assert "this shell" in said.err
+
+
+def test_a_folder_without_a_machine(said: Said, tmp_path: Path) -> None:
+    """A folder in which no machine is recorded is said to be one."""
+    said("explain", "--root", str(tmp_path))
+    assert "no machine is recorded" in said.err
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        ({"cpu": {"host": "many"}}, "CpuFacts.host is 'many'; accepted is int | null"),
+        ({"cpu": {"declared": {"NSLOTS": "4"}}}, "CpuFacts.declared"),
+        ({"cpu": {"cores": 4}}, "CpuFacts has no cores"),
+        ({"schema": 9, "snapshot": {}}, "schema 9"),
+        ({"snapshot": {}, "settings": {"override": -1}}, "Settings.override=-1"),
+    ],
+)
+def test_a_snapshot_that_is_none(document: dict[str, Any], words: str, said: Said, tmp_path: Path) -> None:
+    """A file that holds no snapshot is wrong usage, and the message names what is wrong in it."""
+    (tmp_path / "machine.json").write_text(json.dumps(document), encoding="utf-8")
+    assert said("explain", "--snapshot", str(tmp_path / "machine.json")) == ""
+    assert said.status == 2
+    assert words in said.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -140,7 +176,7 @@ def test_wrong_usage(arguments: tuple[str, ...], words: str, said: Said) -> None
 def test_a_speechless_site(said: Said, tmp_path: Path) -> None:
     """Where a site has no word for the answer, the nearest value is printed and the remark goes to stderr."""
     out = said("explain", "1", "--site", "executor", "--root", str(recorded_machine("docker-v2").write(tmp_path)))
-    assert out.startswith("num_proc=1 for executor: in this process")
+    assert "nearest value that it takes:\nnum_proc=1 for executor" in out
     assert "cannot say" in said.err
 
 
@@ -173,7 +209,7 @@ def test_doctor_of_this_machine() -> None:
     """On the machine at hand the JSON has every key of its contract, and the status says whether it found anything."""
     finished = run("-m", "dataset_num_proc", "doctor", "--json")
     document = json.loads(finished.out)
-    assert document.keys() == {"schema", "snapshot", "decision", "findings"}
+    assert document.keys() == {"schema", "snapshot", "settings", "decision", "findings"}
     assert document["schema"] == 1
     assert document["snapshot"].keys() == {"cpu", "memory", "process", "start_methods", "libraries", "unreadable"}
     assert document["decision"].keys() >= {"workers", "start_method", "binding", "site", "num_proc", "reasons"}
@@ -183,9 +219,7 @@ def test_doctor_of_this_machine() -> None:
 @needs_datasets
 def test_demo(tmp_path: Path) -> None:
     """The demo maps a real data set as decided, gets the rows of the plain map, and leaves nothing."""
-    finished = run(
-        "-m", "dataset_num_proc", "demo", "--rows", "6000", "--json", environ={"TMPDIR": str(tmp_path)}, seconds=60
-    )
+    finished = run("-m", "dataset_num_proc", "demo", "--rows", "6000", "--json", environ={"TMPDIR": str(tmp_path)})
     assert finished.status == 0, finished
     document = json.loads(finished.out)
     assert document["demo"]["equal"] is True

@@ -66,7 +66,7 @@ def rows(case: Case) -> Reason | None:
     if rows is None:
         return None
     few = case.auto and not case.measured and rows < least
-    return Reason(ReasonCode.ROWS, 0 if few else rows, {"rows": rows, "min_rows": least})
+    return Reason(ReasonCode.ROWS, 0 if few else rows, {"rows": rows, "min_rows": least, "few": few})
 
 
 def pids(case: Case) -> Reason | None:

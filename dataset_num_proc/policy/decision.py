@@ -8,19 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any
 
+from dataset_num_proc.policy.described import Described
 
-class ReasonCode(str, Enum):
+
+class ReasonCode(Described):
     """Why a number is what it is. Each member carries its meaning for users as its docstring."""
-
-    def __new__(cls, value: str, meaning: str) -> ReasonCode:  # noqa: PYI034 - `Self` is Python 3.11's
-        """A member whose docstring exists at run time, so that `explain --codes` prints the text written here."""
-        member = str.__new__(cls, value)
-        member._value_ = value
-        member.__doc__ = meaning
-        return member
 
     # The operator's word.
     OVERRIDE = "override", "An environment variable (or Settings.override) sets the count; it is obeyed verbatim."
@@ -49,8 +43,8 @@ class ReasonCode(str, Enum):
     )
     # Ceilings: the lowest wins.
     ASKED = "asked", "The count that the caller asked for."
-    CAP = "cap", "The most workers that are used without being asked."
-    CPUS = "cpus", "Half of this rank's share of the usable cpus; on one cpu, none."
+    CAP = "cap", "The most workers that are used without being asked. Bounds automatic counts alone."
+    CPUS = "cpus", "Half of this rank's share of the usable cpus; on one cpu, none. Bounds automatic counts alone."
     MEMORY = "memory", "The workers that this rank's share of the available memory covers."
     ROWS = "rows", "Never more workers than rows; few rows are mapped in process."
     PIDS = "pids", "The processes and threads that this rank may still start."
@@ -75,10 +69,6 @@ class Reason:
     limit: int | None
     seen: Mapping[str, Any] = field(default_factory=dict)
 
-
-FINAL = frozenset({ReasonCode.STREAMING, ReasonCode.DAEMONIC, ReasonCode.IMPORTING, ReasonCode.WINDOWS_HANDLES})
-"""What even the operator's override cannot overrule: the map takes no workers, may not start them, would hang, or
-could not wait on them."""
 
 _REQUESTS = frozenset({ReasonCode.ASKED, ReasonCode.OVERRIDE})
 

@@ -8,6 +8,7 @@ follow the row. As read in the sources of datasets 3.4.1–5.2.0, and of the oth
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Literal
 
 from dataset_num_proc.errors import SiteError
@@ -135,7 +136,9 @@ def site_named(name: str) -> Site:
     """
     site = SITES.get(name)
     if site is None:
-        message = f"site={name!r}: accepted is one of {', '.join(SITES)}"
+        close = get_close_matches(str(name), SITES, n=1, cutoff=0.5)
+        hint = f" (did you mean {close[0]}?)" if close else ""
+        message = f"site={name!r}{hint}: accepted is one of {', '.join(SITES)}"
         raise SiteError(message, site=str(name))
     return site
 
@@ -157,7 +160,7 @@ def encode(decision: Decision, site: str = "map", *, libraries: LibraryFacts | N
     if not row.says_in_process(libraries or LibraryFacts()):
         message = (
             f"{site} cannot say “in this process”: the nearest value that it takes is {row.in_process}, "
-            f"which is {row.one_means}. Leave the call out, or pass {row.in_process} yourself."
+            f"{row.one_means}. To take it: `except SiteError as error: value = error.nearest`."
         )
         raise SiteError(message, site=site, nearest=row.in_process)
     return row.in_process

@@ -23,6 +23,8 @@ from dataset_num_proc.policy.facts import (
 )
 
 Part = TypeVar("Part")
+SCHEMA = 1
+"""Of the documents that hold a snapshot; a key may be added within it, none taken away."""
 
 
 def to_json(snapshot: Snapshot) -> dict[str, Any]:
@@ -41,7 +43,11 @@ def from_json(document: Mapping[str, Any]) -> Snapshot:
         ValueError: a key that no snapshot has, or a part of the wrong type; the message names it.
     """
     document = _mapping({"document": document}, "document")
-    document = _mapping(document, "snapshot") if "snapshot" in document else document
+    if "snapshot" in document:
+        if document.get("schema", SCHEMA) != SCHEMA:
+            message = f"a document of schema {document['schema']!r:.80}; this version reads schema {SCHEMA}"
+            raise ValueError(message)
+        document = _mapping(document, "snapshot")
     process, methods = _mapping(document, "process"), _mapping(document, "start_methods")
     return _part(
         Snapshot,
@@ -87,7 +93,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - JSON values are of any type
 def _mapping(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     part = document.get(name, {})
     if not isinstance(part, Mapping):
-        message = f"a snapshot's {name} is a mapping, not {part!r}"
+        message = f"a snapshot's {name} is a mapping, not {part!r:.80}"
         raise ValueError(message)  # noqa: TRY004 - a malformed document is a value error, whichever part is malformed
     return part
 
@@ -95,15 +101,31 @@ def _mapping(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 def _list(document: Mapping[str, Any], name: str) -> Sequence[Any]:
     part = document.get(name, [])
     if not isinstance(part, (list, tuple)):
-        message = f"a snapshot's {name} is a list, not {part!r}"
+        message = f"a snapshot's {name} is a list, not {part!r:.80}"
         raise ValueError(message)  # noqa: TRY004 - as above
     return part
 
 
 def _part(kind: type[Part], document: Mapping[str, Any], **converted: object) -> Part:
     """One part of a snapshot from its mapping, with `converted` in place of what JSON cannot hold."""
-    unknown = set(document) - {part.name for part in fields(kind)}  # type: ignore[arg-type] # every part is a dataclass
-    if unknown:
-        message = f"{kind.__name__} has no {', '.join(sorted(map(str, unknown)))}"
-        raise ValueError(message)
+    types = {part.name: str(part.type) for part in fields(kind)}  # type: ignore[arg-type] # every part is a dataclass
+    for name, value in document.items():
+        if name not in types:
+            message = f"{kind.__name__} has no {name}; it has {', '.join(types)}"
+            raise ValueError(message)
+        if name not in converted and not _fits(value, types[name]):
+            message = f"{kind.__name__}.{name} is {value!r:.80}; accepted is {types[name].replace('None', 'null')}"
+            raise ValueError(message)
     return kind(**{**document, **converted})
+
+
+_PLAIN: dict[str, Any] = {"int": int, "float": (int, float), "str": str, "bool": bool, "None": type(None)}
+
+
+def _fits(value: object, annotation: str) -> bool:
+    """Whether a JSON value is of a field's type: one of the plain ones, or a mapping to one."""
+    if annotation.startswith("Mapping[str, "):
+        inner = annotation.removeprefix("Mapping[str, ").removesuffix("]")
+        return isinstance(value, Mapping) and all(_fits(item, inner) for item in value.values())
+    kinds = annotation.split(" | ")
+    return any(isinstance(value, _PLAIN[kind]) for kind in kinds) and (not isinstance(value, bool) or "bool" in kinds)

@@ -7,6 +7,7 @@ in this process. The two tuples are the whole policy; what each rule says stands
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from dataset_num_proc.policy import ceilings, vetoes
 from dataset_num_proc.policy.case import Case
@@ -72,16 +73,20 @@ def decide(request: Request, snapshot: Snapshot, settings: Settings | None = Non
 def _overridden(case: Case, count: int) -> Decision:
     """The operator's count, verbatim; lowered only where it could not run at all."""
     override = Reason(ReasonCode.OVERRIDE, count, {"source": case.settings.override_source})
-    if count:
-        for obstacle in OBSTACLES:
-            reason = obstacle(case)
-            if reason is not None and (reason.limit or 0) < count:
-                return _answer(case, [reason, override])
-    return _answer(case, [override])
+    if not count:
+        return _answer(case, [override])
+    for obstacle in OBSTACLES:
+        reason = obstacle(case)
+        if reason is not None and (reason.limit or 0) < count:
+            return _answer(case, [reason, override])
+    decision = _answer(case, [override])
+    vetoes_passed = [Reason(found.code, None, found.seen) for veto in VETOES[1:] if (found := veto(case)) is not None]
+    return replace(decision, reasons=(*decision.reasons, *vetoes_passed)) if vetoes_passed else decision
 
 
 OBSTACLES: tuple[Rule, ...] = (vetoes.streaming, vetoes.daemonic, vetoes.importing, ceilings.windows_handles)
-"""The rules behind `decision.FINAL`."""
+"""What even the operator cannot overrule: the map takes no workers, may not start them, would hang, or could not wait
+on them."""
 
 
 def _limit(reason: Reason) -> int:

@@ -24,6 +24,7 @@ from matrix.walk import Policy
 from matrix_policy import main
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.timeout(120)  # a hundred thousand cells take ten seconds, on a busy machine more
 
 
 def always_ready(request: Request, machine: Snapshot, settings: Settings) -> Decision:

@@ -427,8 +427,8 @@ def test_bug_38_the_override_passes_every_platforms_veto(snapshot: dnp.Snapshot)
     [
         (POOR, {}, True),
         ({"pids_free": 0}, {}, True),
-        ({"method": "spawn", **UNGUARDED}, {}, True),
-        ({"accelerators": frozenset({"xpu"})}, {}, True),
+        ({"method": "spawn", **UNGUARDED}, {}, False),
+        ({"accelerators": frozenset({"xpu"})}, {}, False),
         ({"daemonic": {"multiprocess": True}}, {}, False),
         ({"importing": "prepare"}, {}, False),
         ({}, {"streaming": True}, False),
@@ -438,12 +438,12 @@ def test_bug_38_the_override_passes_every_platforms_veto(snapshot: dnp.Snapshot)
 def test_bug_39_only_remedies_that_work_are_named(
     facts: dict[str, Any], fields: dict[str, Any], *, works: bool
 ) -> None:
-    """A message names the variable exactly where setting it would give the count that was asked for."""
+    """A message names the variable only where setting it gives the count that was asked for, and no crash."""
     snapshot = machine(**facts)
     reduced = answer(100, snapshot, **fields)
     assert reduced.reduced
     assert ("DATASET_NUM_PROC" in in_one_line(reduced, "map")) == works
-    assert (answer(100, snapshot, Settings(override=100), **fields).workers == 100) == works
+    assert not works or answer(100, snapshot, Settings(override=100), **fields).workers == 100
 
 
 FAKE_XPU = """

@@ -1,0 +1,65 @@
+"""Live processes by pid, from /proc: memory, processor time, reads and writes.
+
+One job: to read them; `None` for a process that has ended, or where there is no /proc. It may not judge.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dataset_num_proc.machine.files import Reader, number_after
+
+_KIB = 1024
+
+
+class Activity(NamedTuple):
+    """What a process and all its descendants have done so far, and its own state.
+
+    Attributes:
+        state: the kernel's letter: "R" running, "S" sleeping, "D" waiting for a disk, "T" stopped, "Z" ended.
+        work: ticks of processor time, and bytes read and written; it grows whenever any of them does.
+    """
+
+    state: str
+    work: int
+
+
+def peak_bytes(pid: int) -> int | None:
+    """The most memory that a process has held at once, in bytes."""
+    kib = number_after(b"\n" + (Reader().read(b"/proc/%d/status" % pid) or b""), b"\nVmHWM:", b" kB")
+    return None if kib is None else kib * _KIB
+
+
+def activity(pid: int) -> Activity | None:
+    """What a process has done, with its descendants: a function may leave its work to a program that it starts."""
+    state, work = _of_one(pid)
+    if state is None:
+        return None
+    todo = [pid]
+    while todo:
+        parent = todo.pop()
+        for child in _children(parent):
+            work += _of_one(child)[1]
+            todo.append(child)
+    return Activity(state, work)
+
+
+def _of_one(pid: int) -> tuple[str | None, int]:
+    reader = Reader()
+    data = reader.read(b"/proc/%d/stat" % pid)
+    if data is None:
+        return None, 0
+    fields = data.rpartition(b")")[2].split()  # the name before it may hold anything, spaces and brackets too
+    ticks = sum(int(field) for field in fields[11:13])
+    transfer = b"\n" + (reader.read(b"/proc/%d/io" % pid) or b"")
+    moved = sum(number_after(transfer, key) or 0 for key in (b"\nrchar: ", b"\nwchar: ", b"\nread_bytes: "))
+    return fields[0].decode(), ticks + moved
+
+
+def _children(pid: int) -> list[int]:
+    reader = Reader()
+    found = []
+    for task in reader.names(b"/proc/%d/task" % pid):
+        data = reader.read(b"/proc/%d/task/%s/children" % (pid, task)) or b""
+        found += [int(child) for child in data.split()]
+    return found

@@ -1,0 +1,69 @@
+"""Whether a pool's workers still do anything.
+
+One job: to notice that for a given time no worker used a processor, read or wrote, and no result came; then to have
+each worker write its stack. It may not end anything.
+
+A worker that waits for a disk (state "D") is slow and not stuck, however long it takes.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from dataset_num_proc.machine.observed import STACK
+from dataset_num_proc.machine.processes import Activity, activity
+from dataset_num_proc.policy.autopsy import Stalled
+
+_SECONDS_FOR_STACKS = 0.3
+_AT_REST = frozenset("STtZX")
+
+
+@dataclass
+class StallWatch:
+    """Looks at the workers of one pool.
+
+    Attributes:
+        timeout: seconds without work after which they are called stuck.
+        dump_signal: on which workers write their stacks; `None` where there is none.
+        stalled: every worker, once they are.
+        for_seconds: how long they had done nothing then.
+    """
+
+    timeout: float
+    dump_signal: int | None = None
+    stalled: tuple[Stalled, ...] = ()
+    for_seconds: float = 0.0
+    _seen: dict[int, int] = field(default_factory=dict)
+    _since: float = field(default_factory=time.monotonic)
+
+    def look(self, workers: Sequence[tuple[int, str]], *, pending: bool) -> None:
+        """Notes what the workers, by pid and path of their files, have done since the last look."""
+        now = time.monotonic()
+        acts = {pid: act for pid, _ in workers if (act := activity(pid)) is not None}
+        work = {pid: act.work for pid, act in acts.items()}
+        busy = any(act.state not in _AT_REST for act in acts.values())
+        if busy or not pending or not acts or work != self._seen:
+            self._seen, self._since = work, now
+        elif now - self._since >= self.timeout:
+            self.for_seconds = now - self._since
+            self.stalled = self._stacks(workers, acts)
+
+    def _stacks(self, workers: Sequence[tuple[int, str]], acts: dict[int, Activity]) -> tuple[Stalled, ...]:
+        if self.dump_signal is not None:
+            for pid, path in workers:
+                # Without its file the worker has a handler of its own for the signal, or none, and would die of it.
+                if os.path.exists(path + STACK):  # noqa: PTH110 - paths of traces are text throughout
+                    with suppress(OSError):
+                        os.kill(pid, self.dump_signal)
+            time.sleep(_SECONDS_FOR_STACKS)
+        return tuple(Stalled(pid, acts[pid].state, _text(path + STACK)) for pid, path in workers if pid in acts)
+
+
+def _text(path: str) -> str:
+    with suppress(OSError), open(path, encoding="utf-8", errors="backslashreplace") as file:  # noqa: PTH123 - paths of traces are text throughout
+        return file.read().strip()
+    return ""

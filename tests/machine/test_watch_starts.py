@@ -1,0 +1,55 @@
+"""Workers and managers that cannot start: the child's own word comes out, in the place of an empty EOFError."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.capabilities import needs_datasets, needs_linux
+from tests.scripts import Finished, run
+
+SCRIPT = """
+import sys
+import datasets, multiprocess
+from dataset_num_proc import watch
+datasets.disable_progress_bars()
+multiprocess.set_start_method(sys.argv[-1], force=True)
+def same(row):
+    return row
+with watch():
+    datasets.Dataset.from_dict({"x": [1, 2, 3, 4]}).map(same, num_proc=2)
+"""
+
+pytestmark = [needs_linux, needs_datasets]
+
+
+def last_lines(done: Finished) -> str:
+    """The error that the program itself ended with: what its children say stands before it."""
+    assert done.status == 1
+    return done.err.rpartition("dataset_num_proc.errors.")[2]
+
+
+def test_an_unguarded_main(tmp_path: Path) -> None:
+    """C20: fresh interpreters would run the script again; the message shows the guard."""
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    text = last_lines(run(script, "spawn"))
+    assert text.startswith("WorkerStartFailed")
+    assert "bootstrapping phase" in text
+    assert 'if __name__ == "__main__":' in text
+
+
+def test_a_main_from_standard_input() -> None:
+    """C22: there is no file that a fresh interpreter could import."""
+    text = last_lines(run("-", "spawn", stdin=SCRIPT))
+    assert text.startswith("WorkerStartFailed")
+    assert "import failed" in text
+    assert "<stdin>" in text
+
+
+def test_a_long_folder_for_temporary_files(tmp_path: Path) -> None:
+    """C90: the manager's socket does not fit there; the message says what to set."""
+    folder = tmp_path / ("scratch" * 16)
+    folder.mkdir()
+    text = last_lines(run("-c", SCRIPT, "fork", environ={"TMPDIR": str(folder)}))
+    assert text.startswith("WorkerStartFailed")
+    assert "set TMPDIR to a short path" in text
