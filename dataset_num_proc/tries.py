@@ -14,11 +14,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from dataset_num_proc.api import Options, _decided, _settings
+from dataset_num_proc.api import _decided, _settings
 from dataset_num_proc.errors import WorkerDied, WorkersReduced, WorkerStartFailed
 from dataset_num_proc.machine.largest_child import peak_of_ended_children
 from dataset_num_proc.machine.probe import take_snapshot
 from dataset_num_proc.notices import warn
+from dataset_num_proc.options import Options
 from dataset_num_proc.policy import recovery
 from dataset_num_proc.policy.autopsy import Evidence, Verdict
 from dataset_num_proc.policy.case import usable_cpus

@@ -19,6 +19,9 @@ from dataset_num_proc.machine.mounts import Group
 _NO_LIMIT = 1 << 62
 
 
+_LONGEST_PAIR = 64  # bytes of a quota and its period; the kernel's have twenty digits each
+
+
 class Quota(NamedTuple):
     """Bandwidth in cores, and the file that set it."""
 
@@ -59,7 +62,7 @@ def _quota_v2(reader: Reader, directory: bytes) -> Quota | None:
     if data is None or data.startswith(b"max"):
         return None
     try:
-        quota, period = map(int, data.split())
+        quota, period = map(int, data.split() if len(data) <= _LONGEST_PAIR else ())
     except ValueError:
         reader.malformed(path, data)
         return None

@@ -20,6 +20,10 @@ _WHOLE = 3500
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
 
 
+_LONGEST = 32
+"""Bytes of a number with its white space: the kernel's have twenty digits, and longer ones overflow what is made of them."""
+
+
 class Reader:
     """Reads files below one root and keeps what could not be read.
 
@@ -58,6 +62,9 @@ class Reader:
             if error.errno not in _ABSENT:
                 self.note(path, error.strerror or type(error).__name__)
             return None
+        except ValueError as error:  # a zero byte in the path, which came out of another file
+            self.note(path, str(error))
+            return None
         return data
 
     def number(self, path: bytes) -> int | None:
@@ -65,12 +72,14 @@ class Reader:
         data = self.read(path)
         if data is None:
             return None
-        try:
-            return int(data)
-        except ValueError:
-            if data.strip() != b"max":
-                self.malformed(path, data)
-            return None
+        if len(data) <= _LONGEST:
+            try:
+                return int(data)
+            except ValueError:
+                pass
+        if data.strip() != b"max":
+            self.malformed(path, data)
+        return None
 
     def malformed(self, path: bytes, data: bytes) -> None:
         """Notes that a file does not hold what it should."""
@@ -80,9 +89,9 @@ class Reader:
         """The names in a directory; none, noted, where it cannot be listed."""
         try:
             return os.listdir(self.prefix + directory)  # noqa: PTH208 - bytes, and quicker
-        except OSError as error:
-            if error.errno not in _ABSENT:
-                self.note(directory, error.strerror or type(error).__name__)
+        except (OSError, ValueError) as error:
+            if getattr(error, "errno", None) not in _ABSENT:
+                self.note(directory, getattr(error, "strerror", None) or str(error))
             return []
 
 
@@ -104,7 +113,8 @@ def number_after(text: bytes, key: bytes, unit: bytes = b"") -> int | None:
         return None
     start += len(key)
     end = text.find(b"\n", start)
+    digits = text[start : end if end >= 0 else None].removesuffix(unit)
     try:
-        return int(text[start : end if end >= 0 else None].removesuffix(unit))
+        return int(digits) if len(digits) <= _LONGEST else None
     except ValueError:
         return None

@@ -55,6 +55,15 @@ class CpuFacts:
     quota_source: str | None = None
     declared: Mapping[str, int] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Refuse a quota that no count could be made of."""
+        if self.quota is not None and not 0 < self.quota < _MOST_CORES:
+            message = f"CpuFacts.quota={self.quota!r}: accepted is None, or cores above 0"
+            raise ValueError(message)
+
+
+_MOST_CORES = 1e9
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryFacts:
@@ -122,10 +131,11 @@ class ProcessFacts:
     cpus_per_rank: bool = False
     accelerator_count: int | None = None
 
-    @property
-    def python_version(self) -> tuple[int, ...]:
-        """`python` as a tuple, for comparisons."""
-        return version_tuple(self.python) or (0,)
+    def __post_init__(self) -> None:
+        """Refuse a node without ranks: this process is one."""
+        if self.local_world_size < 1:
+            message = f"ProcessFacts.local_world_size={self.local_world_size!r}: accepted is at least 1"
+            raise ValueError(message)
 
 
 @dataclass(frozen=True, slots=True)

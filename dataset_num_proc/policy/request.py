@@ -77,6 +77,16 @@ class Request:
     threads_per_worker: int = 1
     spawn_problem: str | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse a count that no pool could have; `of` says more kindly what is accepted."""
+        workers = self.workers
+        if workers is not None and (type(workers) is not int or workers < 0):
+            message = f"Request.workers={workers!r}: accepted is None, or a whole number of at least 0"
+            raise ValueError(message)
+        if self.threads_per_worker < 0 or not isinstance(self.workload, Workload):
+            message = f"Request: threads_per_worker={self.threads_per_worker!r}, workload={self.workload!r}"
+            raise ValueError(message)
+
     @classmethod
     def of(cls, value: object = None, /, **fields: Any) -> Request:  # noqa: ANN401 - the fields above, each checked below
         """The single normaliser of a worker count.

@@ -328,7 +328,8 @@ def test_a_kill_is_retried_where_that_is_asked(rows: Any, method: str, asked: in
     said = f"1 of {asked} workers was killed .*: going on {then}, fewer than the {asked} of DATASET_NUM_PROC"
     with pytest.warns(dnp.WorkersReduced, match=said) as caught:
         ours = dnp.map(rows, killed_once, retry_killed=True, **options)
-    assert [item.filename for item in caught] == [__file__]
+    ours_alone = [item for item in caught if item.category is dnp.WorkersReduced]  # Python 3.12 warns of the fork too
+    assert [item.filename for item in ours_alone] == [__file__]
     assert ours["more"][:] == list(range(1, ROWS + 1))
     assert temporary(rows) == ["tmp_of_another_process"]
 
