@@ -23,6 +23,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "api": ("decode", "encode", "mp_context", "num_proc", "plan", "take_snapshot", "workers"),
     "errors": (
+        "ScopeBusy",
         "DatasetNumProcError",
         "DatasetNumProcWarning",
         "SettingsError",
@@ -48,6 +49,7 @@ _HOMES = {
         "Snapshot",
         "StartMethodFacts",
         "StartMethods",
+        "Unreadable",
     ),
     "policy.request": ("Request", "Settings", "Workload"),
     "policy.rules": ("decide",),

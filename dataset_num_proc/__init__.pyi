@@ -2,6 +2,7 @@ from dataset_num_proc.api import decode, encode, mp_context, num_proc, plan, tak
 from dataset_num_proc.errors import (
     DatasetNumProcError,
     DatasetNumProcWarning,
+    ScopeBusy,
     SettingsError,
     SettingsWarning,
     SiteError,
@@ -25,6 +26,7 @@ from dataset_num_proc.policy.facts import (
     Snapshot,
     StartMethodFacts,
     StartMethods,
+    Unreadable,
 )
 from dataset_num_proc.policy.request import Request, Settings, Workload
 from dataset_num_proc.policy.rules import decide
@@ -50,6 +52,7 @@ __all__ = [
     "Reason",
     "ReasonCode",
     "Request",
+    "ScopeBusy",
     "Settings",
     "SettingsError",
     "SettingsWarning",
@@ -58,6 +61,7 @@ __all__ = [
     "Stalled",
     "StartMethodFacts",
     "StartMethods",
+    "Unreadable",
     "UnsafeStartMethod",
     "Verdict",
     "Watch",

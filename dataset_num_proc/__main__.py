@@ -7,6 +7,7 @@ failure, 2 wrong usage.
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import platform
@@ -18,6 +19,7 @@ from typing import Any
 
 from dataset_num_proc import __version__, report
 from dataset_num_proc.errors import SiteError
+from dataset_num_proc.machine.files import Reader
 from dataset_num_proc.machine.probe import environment, take_snapshot
 from dataset_num_proc.policy.decision import Decision, ReasonCode
 from dataset_num_proc.policy.encoding import SITES, encode
@@ -117,7 +119,8 @@ def _explain(options: argparse.Namespace) -> int:
         print(f"{ignored.variable}={ignored.text!r} is ignored: accepted is {ignored.accepted}", file=sys.stderr)
     num_proc, said = _encoded(decision, site, snapshot)
     if options.json:
-        _print_json({"schema": report.SCHEMA, "decision": report.decision_to_json(decision, site, num_proc)})
+        document = report.decision_to_json(decision, site, num_proc if said else None)
+        _print_json({"schema": report.SCHEMA, "decision": document if said else {**document, "nearest": num_proc}})
     elif said:
         print(report.in_full(decision, site, num_proc))
     else:
@@ -146,7 +149,7 @@ def _demo(options: argparse.Namespace) -> int:
 
 def _machine(root: str | None) -> tuple[Snapshot, dict[str, str]]:
     """The snapshot and the environment of this machine, or of the one recorded below `root`."""
-    if root is None:
+    if root is None or Reader(root).live:
         document = _without_names(report.to_json(take_snapshot()))
         return report.from_json(document), dict(os.environ)
     if not Path(root).is_dir():
@@ -170,7 +173,7 @@ def _recorded(name: str) -> tuple[Snapshot, Settings]:
         document = json.loads(sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8"))
         snapshot = report.from_json(document)
         recorded = Settings(**document.get("settings", {}))
-    except (OSError, ValueError, AttributeError, TypeError) as error:
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
         message = f"--snapshot {name}: {error}"
         raise _UsageError(message) from None
     here = _settings(dict(os.environ))
@@ -191,14 +194,15 @@ def _settings(environ: Mapping[str, str]) -> Settings:
 
 def _without_names(document: Any) -> Any:  # noqa: ANN401 - JSON values are of any type
     """`document` without the names of this user and host, which stand only in paths: what is printed gets pasted."""
-    names = {platform.node(): "HOST", platform.node().partition(".")[0]: "HOST", Path.home().name: "USER"}
+    home = Path(os.path.expanduser("~"))  # noqa: PTH111 - `Path.home()` raises where a container's user has no entry
+    names = {platform.node(): "HOST", platform.node().partition(".")[0]: "HOST", home.name: "USER"}
     if isinstance(document, dict):
         return {key: _without_names(value) for key, value in document.items()}
     if isinstance(document, list):
         return [_without_names(value) for value in document]
     if isinstance(document, str) and "/" in document:
         for name, stand_in in names.items():
-            if name not in {"", "root"}:
+            if name not in {"", "~", "root"}:
                 document = re.sub(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", stand_in, document)
     return document
 
@@ -207,5 +211,20 @@ def _print_json(document: object) -> None:
     print(json.dumps(document, indent=1, ensure_ascii=False))
 
 
+def _run() -> int:
+    """`main` for a terminal: whatever it can print is printed, and a reader who has seen enough is no failure."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        status = main()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The interpreter flushes once more on its way out.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return status
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(_run())

@@ -55,13 +55,13 @@ def num_proc(value: object = None, *, site: str | None = None, **options: Unpack
         WorkersReduced: fewer than asked for; the message names the bound (from local rank 0 only).
         SettingsWarning: an environment variable was ignored.
     """
-    decision, snapshot, request = _decided(value, site, options)
+    decision, snapshot, request = decided(value, site, options)
     return encoding.encode(decision, request.site, libraries=snapshot.libraries)
 
 
 def plan(value: object = None, *, site: str | None = None, **options: Unpack[Options]) -> Decision:
     """The whole decision behind `num_proc`, with every reason. Same arguments, errors and warnings."""
-    return _decided(value, site, options)[0]
+    return decided(value, site, options)[0]
 
 
 @contextmanager
@@ -92,7 +92,7 @@ def workers(
     from dataset_num_proc.machine.apply import applied
     from dataset_num_proc.watching import watch
 
-    decision, snapshot, request = _decided(value, site, options, start_method=start_method, scope=True)
+    decision, snapshot, request = decided(value, site, options, start_method=start_method, scope=True)
     chosen = decision.start_method if request.start_method is not None else None
     module = encoding.site_named(request.site).module
     with (
@@ -124,7 +124,7 @@ def mp_context(
     Warns:
         UnsafeStartMethod: an explicit fork is obeyed although live state makes it unsafe; the message lists what does.
     """
-    snapshot, settings = snapshot or take_snapshot(), _settings(settings)
+    snapshot, settings = snapshot or take_snapshot(), settings_or_environment(settings)
     row = encoding.site_named(site)
     request = Request.of(None, workload=Workload.PACKING, site=site, start_method=start_method)
     choice = choose_start_method(request, snapshot, settings, row)
@@ -151,15 +151,15 @@ def decode(value: object, site: str = "map") -> Request:
     return encoding.decode(value, site)
 
 
-def _decided(
+def decided(
     value: object, site: str | None, options: Options, *, start_method: str | None = None, scope: bool = False
 ) -> tuple[Decision, Snapshot, Request]:
     """The decision for these arguments, warned about and logged; with the snapshot and the request that made it."""
     fields: dict[str, Any] = known(options)
-    snapshot, settings = fields.pop("snapshot", None), _settings(fields.pop("settings", None))
+    snapshot, settings = fields.pop("snapshot", None), settings_or_environment(fields.pop("settings", None))
     function, dataset = fields.pop("function", None), fields.pop("dataset", None)
     if dataset is not None:
-        fields = {**measures(dataset), **fields}
+        fields = {**measures(dataset), **{name: said for name, said in fields.items() if said is not None}}
     method = start_method or (settings.start_method if scope else None)
     fields |= {name: said for name, said in (("site", site), ("start_method", method)) if said is not None}
     request = Request.of(value, **fields)
@@ -169,7 +169,7 @@ def _decided(
         request = _checked_for_spawn(request, function)
         decision = decide(request, snapshot, settings)
     tell(decision, request.site, snapshot.process.local_rank)
-    if decision.workers and request.start_method is not None:
+    if decision.workers and (request.start_method is not None or request.workload is Workload.PACKING):
         _warn_of_fork(choose_start_method(request, snapshot, settings, encoding.site_named(request.site)))
     return decision, snapshot, request
 
@@ -189,7 +189,7 @@ def _hazards_matter(request: Request) -> bool:
     return chosen or request.touches_accelerator or encoding.site_named(request.site).spawns_since is not None
 
 
-def _settings(settings: Settings | None) -> Settings:
+def settings_or_environment(settings: Settings | None) -> Settings:
     """The settings given, or those of the environment, with a warning for each variable that was ignored."""
     if settings is not None:
         return settings

@@ -69,5 +69,13 @@ def known(options: Options) -> dict[str, Any]:
 def measures(dataset: object) -> dict[str, Any]:
     """What `dataset` itself says: the rows of its longest split, or that it is streamed."""
     splits = list(dataset.values()) if isinstance(dataset, dict) else [dataset]
-    sizes = [len(split) for split in splits if hasattr(split, "__len__")]
+    sizes = [size for split in splits if (size := _length(split)) is not None]
     return {"rows": max(sizes)} if sizes else {"streaming": bool(splits)}
+
+
+def _length(split: object) -> int | None:
+    """The rows of a split, `None` where it cannot be counted: a streamed one may have a `__len__` that raises."""
+    try:
+        return len(split)  # type: ignore[arg-type] # the TypeError is the answer
+    except TypeError:
+        return None

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from dataset_num_proc.api import _decided, _settings
+from dataset_num_proc.api import decided, settings_or_environment
 from dataset_num_proc.errors import WorkerDied, WorkersReduced, WorkerStartFailed
 from dataset_num_proc.machine.largest_child import peak_of_ended_children
 from dataset_num_proc.machine.probe import take_snapshot
@@ -122,10 +122,10 @@ class _Plan:
         settings: Settings | None,
     ) -> _Plan:
         """The decision for a call, told and warned about."""
-        settings = _settings(settings)
+        settings = settings_or_environment(settings)
         options: Options = {"dataset": call.dataset, "snapshot": snapshot, "settings": settings}
         options["function"] = call.function
-        decision, seen, request = _decided(call.asked, call.site, options, start_method=start_method, scope=True)
+        decision, seen, request = decided(call.asked, call.site, options, start_method=start_method, scope=True)
         method = decision.start_method if request.start_method is not None else None
         return cls(call, recover, decision, seen, settings, method, measured_anew=snapshot is None)
 

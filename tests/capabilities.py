@@ -12,6 +12,7 @@ import platform
 import shutil
 import sys
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -75,17 +76,26 @@ USER_MODE_LINUX = Capability(
     # Debian builds the package for x86 only.
     installable=_linux and platform.machine() == "x86_64",
 )
+
+
+def _newer_datasets() -> bool:
+    return _installed("datasets") and int(version("datasets").partition(".")[0]) >= 4
+
+
 DATASETS = Capability("datasets", _installed("datasets"), installable=True)
+# Before it the count is part of a map's cache key, and answers that memory bounds step down.
+DATASETS_4 = Capability("datasets 4 or newer", _newer_datasets(), installable=True)
 TOKENIZERS = Capability("tokenizers", _installed("tokenizers"), installable=True)
 # The test extra pins torch on this Python alone: the suite reads it through `sys.modules`, so one version is enough.
 TORCH = Capability("torch", _installed("torch"), installable=sys.version_info[:2] == (3, 11))
 
-CAPABILITIES = (LINUX, ROOT, MEMORY_V1, USER_MODE_LINUX, DATASETS, TOKENIZERS, TORCH)
+CAPABILITIES = (LINUX, ROOT, MEMORY_V1, USER_MODE_LINUX, DATASETS, DATASETS_4, TOKENIZERS, TORCH)
 
 needs_linux = LINUX.needed
 needs_root = ROOT.needed
 needs_memory_v1 = MEMORY_V1.needed
 needs_user_mode_linux = USER_MODE_LINUX.needed
 needs_datasets = DATASETS.needed
+needs_datasets_4 = DATASETS_4.needed
 needs_tokenizers = TOKENIZERS.needed
 needs_torch = TORCH.needed

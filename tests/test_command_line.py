@@ -16,7 +16,7 @@ import pytest
 
 from dataset_num_proc import __main__ as command_line
 from dataset_num_proc.policy.decision import ReasonCode
-from tests.capabilities import needs_datasets
+from tests.capabilities import DATASETS_4, needs_datasets, needs_datasets_4
 from tests.machine.recorded import RecordedMachine, recorded_machine, recorded_machines
 from tests.scripts import run
 
@@ -56,6 +56,7 @@ def golden(request: pytest.FixtureRequest, name: str, text: str) -> None:
     assert text == path.read_text(encoding="utf-8")
 
 
+@needs_datasets_4
 @pytest.mark.parametrize("name", DOCTORED)
 def test_doctor_of_a_recorded_machine(name: str, said: Said, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """The doctor's text about a recorded machine is the golden one, but for a first line of installed versions."""
@@ -74,12 +75,13 @@ def test_doctor_finds_what_is_recorded(machine: RecordedMachine, said: Said, tmp
     cpu, memory = document["snapshot"]["cpu"], document["snapshot"]["memory"]
     found = {name: cpu[name] for name in ("host", "affinity", "quota")}
     found |= {name: memory[name] for name in ("limit", "headroom")}
-    if "auto" in machine.expect:
+    if "auto" in machine.expect and DATASETS_4.present:
         found["auto"] = document["decision"]["num_proc"]
         found["ask16"] = json.loads(said("explain", "16", "--root", root, "--json"))["decision"]["num_proc"]
     assert found == {name: machine.expect[name] for name in found}
 
 
+@needs_datasets_4
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [
@@ -226,3 +228,36 @@ def test_demo(tmp_path: Path) -> None:
     assert document["demo"]["rows"] == 6000
     assert document["decision"]["num_proc"] in {None, *range(2, 9)}
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_terminal_that_knows_no_arrow() -> None:
+    """Where stdout cannot show a character, the text is printed all the same, with an escape in its place."""
+    finished = run("-m", "dataset_num_proc", "explain", "4", environ={"PYTHONIOENCODING": "ascii"})
+    assert finished.status == 0, finished
+    assert "\\u2192" in finished.out
+
+
+def test_a_reader_who_has_seen_enough() -> None:
+    """A pipe that is closed early is no failure, and no traceback."""
+    script = """
+import subprocess, sys
+command = [sys.executable, "-u", "-m", "dataset_num_proc", "explain", "--codes"]
+process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+process.stdout.close()
+print(process.stderr.read().decode() or "nothing", process.wait())
+"""
+    assert run("-c", script).out.split() == ["nothing", "0"]
+
+
+def test_a_user_without_a_home() -> None:
+    """In a container whose user has no entry and no home, the doctor still reports."""
+    script = """
+import os, platform
+from dataset_num_proc.__main__ import _without_names
+platform.node()
+os.environ.pop("HOME", None)
+if os.geteuid() == 0:
+    os.setuid(54321)
+print('"done"', _without_names(["/a/b"]) == ["/a/b"] or 1/0)
+"""
+    assert run("-c", script).out.split() == ['"done"', "True"]

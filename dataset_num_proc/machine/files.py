@@ -21,7 +21,7 @@ _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
 
 
 _LONGEST = 32
-"""Bytes of a number with its white space: the kernel's have twenty digits, and longer ones overflow what is made of them."""
+"""Bytes of a number with its white space: the kernel's have twenty digits, and longer ones overflow a float."""
 
 
 class Reader:

@@ -5,27 +5,21 @@ One job: to tell what a child would run again, or could not import. It may not r
 
 from __future__ import annotations
 
-import ast
 import functools
 import importlib
 import json
 import os
 import subprocess
 import sys
-import warnings
 from collections.abc import Mapping
 from importlib.machinery import BuiltinImporter, FrozenImporter, ModuleSpec, PathFinder
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import NamedTuple
 
+from dataset_num_proc.machine.script_layout import layout_of
 from dataset_num_proc.policy.facts import MainModule
 
-_HARMLESS = frozenset(
-    {"Import", "ImportFrom", "FunctionDef", "AsyncFunctionDef", "ClassDef", "TypeAlias", "Pass", "Global", "Delete"}
-)
-_EXPRESSIONS = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)
-_WORK = (ast.Call, ast.Await)
 _TIMEOUT_S = 60  # a child interpreter that imports a package as large as torch on a cold disk
 _FIND = """
 import importlib.util, json, sys
@@ -40,18 +34,6 @@ class Main(NamedTuple):
     kind: MainModule
     file: str | None = None
     line: int | None = None
-
-
-class _Layout(NamedTuple):
-    """A script's base name, its guarded lines, as ranges, and the first line outside of them that does any work."""
-
-    file: str
-    guarded: tuple[tuple[int, int], ...]
-    first_work: int | None
-
-    def is_guarded(self, line: int) -> bool:
-        """Whether a line stands under the guard."""
-        return any(first <= line <= last for first, last in self.guarded)
 
 
 def describe(main: ModuleType | None, frame: FrameType | None) -> Main:
@@ -71,7 +53,7 @@ def describe(main: ModuleType | None, frame: FrameType | None) -> Main:
         return Main(_without_file(names))
     try:
         state = os.stat(path)  # noqa: PTH116 - on the way of every answer, where pathlib takes twice as long
-        layout = _layout(path, state.st_mtime_ns, state.st_size)
+        layout = layout_of(path, state.st_mtime_ns, state.st_size)
     except (OSError, SyntaxError, ValueError):
         return Main(MainModule.UNKNOWN if spec is None else MainModule.MODULE, _base(path))
     line = _current_line(names, frame)
@@ -101,47 +83,6 @@ def _current_line(names: Mapping[str, object], frame: FrameType | None) -> int |
         if frame.f_globals is names and frame.f_code.co_name == "<module>":
             return frame.f_lineno
         frame = frame.f_back
-    return None
-
-
-@functools.lru_cache(maxsize=4)
-def _layout(path: str, _modified_ns: int, _size: int) -> _Layout:
-    with warnings.catch_warnings():
-        # The interpreter has shown the script's own warnings already, when it compiled it.
-        warnings.simplefilter("ignore")
-        tree = ast.parse(Path(path).read_bytes())
-    guards = [statement for statement in tree.body if isinstance(statement, ast.If) and _is_guard(statement.test)]
-    guarded = tuple((guard.body[0].lineno, guard.body[-1].end_lineno or guard.lineno) for guard in guards)
-    return _Layout(_base(path), guarded, _first_work([statement for statement in tree.body if statement not in guards]))
-
-
-def _is_guard(test: ast.expr) -> bool:
-    """Whether a condition is `__name__ == "__main__"`, either way round, perhaps with more conditions to it."""
-    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
-        return any(map(_is_guard, test.values))
-    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], ast.Eq):
-        return False
-    sides = [test.left, test.comparators[0]]
-    return any(isinstance(side, ast.Name) and side.id == "__name__" for side in sides) and any(
-        isinstance(side, ast.Constant) and side.value == "__main__" for side in sides
-    )
-
-
-def _first_work(statements: list[ast.stmt]) -> int | None:
-    """The line of the first statement that does more than import, define, or name a plain value."""
-    for statement in statements:
-        line: int | None = None
-        if isinstance(statement, (ast.If, ast.Try)):
-            handlers = [inner for handler in getattr(statement, "handlers", []) for inner in handler.body]
-            final = getattr(statement, "finalbody", [])
-            line = _first_work([*statement.body, *handlers, *statement.orelse, *final])
-        elif isinstance(statement, _EXPRESSIONS):
-            works = statement.value is not None and any(isinstance(n, _WORK) for n in ast.walk(statement.value))
-            line = statement.lineno if works else None
-        elif type(statement).__name__ not in _HARMLESS:
-            line = statement.lineno
-        if line is not None:
-            return line
     return None
 
 

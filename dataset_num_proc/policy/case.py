@@ -10,7 +10,7 @@ from typing import Any
 from dataset_num_proc.policy.encoding import Site, site_named
 from dataset_num_proc.policy.facts import FORK, Snapshot
 from dataset_num_proc.policy.request import Request, Settings
-from dataset_num_proc.policy.start_method import StartMethodChoice, choose_start_method
+from dataset_num_proc.policy.start_method import StartMethodChoice, choose_start_method, starting_module
 
 
 class Case:
@@ -27,6 +27,7 @@ class Case:
         "fresh",
         "measured",
         "method",
+        "module",
         "other_method",
         "process",
         "request",
@@ -46,6 +47,7 @@ class Case:
         self.other_method = self.method if other is None else snapshot.start_methods.of(other).method
         self.forks = FORK in (self.method, self.other_method)
         self.fresh = next((way for way in (self.method, self.other_method) if way != FORK), None)
+        self.module = starting_module(request, self.site)
         self.auto = request.workers is None
         self.measured = request.profile is not None and request.rows is not None
 

@@ -19,6 +19,8 @@ from dataset_num_proc.policy.request import Request
 Version = tuple[int, ...]
 NoneMeans = Literal["in-process", "choose", "invalid"]
 MULTIPROCESS, MULTIPROCESSING = "multiprocess", "multiprocessing"
+LOKY = "loky"
+"""joblib's module and its start method: fresh interpreters that need no guard in the main module."""
 
 POOL_OF_ONE_SINCE = (4, 1)
 """`Dataset.map(num_proc=1)` builds a pool of one from datasets 4.1.0 on (#7702)."""
@@ -60,6 +62,8 @@ class Site:
 
     def forced_start_method(self, libraries: LibraryFacts) -> str | None:
         """The start method that this site uses whatever the module's default is."""
+        if self.module == LOKY:
+            return LOKY
         return SPAWN if self.spawns_since is not None and libraries.datasets_version >= self.spawns_since else None
 
     def keeps_count(self, libraries: LibraryFacts) -> bool:
@@ -121,7 +125,7 @@ _ROWS = (
     ),
     _stdlib("ms_swift.packing_num_proc", 1, "invalid", "one process", is_config=True, sayable_before=EVERY),
     _stdlib("dataloader", 0, "invalid", "one worker"),
-    _stdlib("joblib", 1, "in-process", "sequential"),
+    Site("joblib", 1, "in-process", "sequential", module=LOKY),
     _stdlib("executor", 1, "choose", "one worker", sayable_before=EVERY),
 )
 SITES: dict[str, Site] = {row.name: row for row in _ROWS}

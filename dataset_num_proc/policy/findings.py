@@ -50,7 +50,8 @@ def _ignored_variable(_snapshot: Snapshot, settings: Settings, _environ: Mapping
     if not settings.ignored:
         return None
     texts = "; ".join(f"{item.variable}={item.text!r}" for item in settings.ignored)
-    return Finding("variable-ignored", f"Set, but not usable: {texts}.", f"Accepted is {settings.ignored[0].accepted}.")
+    accepted = "; ".join(f"{item.variable}: {item.accepted}" for item in settings.ignored)
+    return Finding("variable-ignored", f"Set, but not usable: {texts}.", f"Accepted is {accepted}; or unset it.")
 
 
 def _memory_unknown(snapshot: Snapshot, _settings: Settings, _environ: Mapping[str, str]) -> Finding | None:

@@ -6,13 +6,13 @@ environment comes in as a mapping, and what was ignored in it goes out as data, 
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from dataset_num_proc.errors import SettingsError
+from dataset_num_proc.policy.counts import AUTO, count, whole
 from dataset_num_proc.policy.facts import FORK, FORKSERVER, SPAWN
 
 if TYPE_CHECKING:
@@ -20,17 +20,12 @@ if TYPE_CHECKING:
 
 GIB = 1 << 30
 START_METHODS = (FORK, SPAWN, FORKSERVER)
-AUTO = "auto"
-"""As a worker count and as a start method: choose for me."""
 
 OVERRIDE_VARIABLES = ("DATASET_NUM_PROC", "UNSLOTH_DATASET_NUM_PROC")
 START_METHOD_VARIABLE = "DATASET_NUM_PROC_START_METHOD"
 SETTINGS_VARIABLES = frozenset({*OVERRIDE_VARIABLES, START_METHOD_VARIABLE})
 IN_PROCESS_WORDS = frozenset({"", "none", "null", "false"})
 OVERRIDE_FORMS = 'a whole number; "", 0, 1, none, null or false for "in this process"'
-LONGEST_COUNT = 18
-"""Digits of a count in text: Python refuses to read thousands of them."""
-ACCEPTED_COUNTS = 'None or "auto" (choose for me), 0 or 1 (in this process), or a whole number of workers'
 
 
 class Workload(str, Enum):
@@ -102,8 +97,8 @@ class Request:
         """
         if isinstance(value, Request):
             return replace(value, **_checked(fields)) if fields else value
-        count = _count(value)
-        return cls(0 if count == 1 else count, **_checked(fields))
+        workers = count(value)
+        return cls(0 if workers == 1 else workers, **_checked(fields))
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,45 +193,6 @@ def parse_override(text: str) -> int | None:
     return None if count < 0 else 0 if count == 1 else count
 
 
-def _count(value: object) -> int | None:
-    """The worker count that `value` spells; `None` is "choose for me"."""
-    if value is None:
-        return None
-    if isinstance(value, str):
-        return _count_in_text(value)
-    count = _whole(value)
-    if count is None:
-        raise TypeError(_refusal(value))
-    if count < 0:
-        raise ValueError(_refusal(value))
-    return count
-
-
-def _whole(value: object) -> int | None:
-    """`value` as an integer where it is one, of whatever type (numpy's too, and a float without a fraction)."""
-    if isinstance(value, type) or type(value).__name__ in {"bool", "bool_"}:  # numpy's own, which older releases index
-        return None
-    try:
-        return int(operator.index(value))  # type: ignore[arg-type] # the TypeError is the answer
-    except TypeError:
-        pass
-    is_integer = getattr(value, "is_integer", None)
-    return int(value) if is_integer is not None and is_integer() else None  # type: ignore[call-overload] # it says so
-
-
-def _count_in_text(text: str) -> int | None:
-    word = text.strip()
-    if word.lower() == AUTO:
-        return None
-    if word.removeprefix("-").isdecimal() and len(word) <= LONGEST_COUNT:
-        return _count(int(word))
-    raise TypeError(_refusal(text))
-
-
-def _refusal(value: object) -> str:
-    return f"{value!r} is not a worker count: accepted is {ACCEPTED_COUNTS}"
-
-
 _LEAST = {"rows": 0, "bytes_per_worker": 1, "threads_per_worker": 0}
 
 
@@ -246,11 +202,11 @@ def _checked(fields: dict[str, Any]) -> dict[str, Any]:
         value, least = fields[name], _LEAST[name]
         if value is None:
             continue
-        count = _whole(value)
-        if count is None or count < least:
+        number = whole(value)
+        if number is None or number < least:
             message = f"{name}={value!r}: accepted is a whole number of at least {least}"
-            raise (TypeError if count is None else ValueError)(message)
-        fields[name] = count
+            raise (TypeError if number is None else ValueError)(message)
+        fields[name] = number
     method = fields.get("start_method")
     if method not in (None, AUTO, *START_METHODS):
         message = f"start_method={method!r}: accepted is None, auto, {', '.join(START_METHODS)}"

@@ -13,9 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from dataset_num_proc.policy.encoding import Site
+from dataset_num_proc.policy.counts import AUTO
+from dataset_num_proc.policy.encoding import MULTIPROCESS, MULTIPROCESSING, Site
 from dataset_num_proc.policy.facts import FORK, FORKSERVER, SPAWN, ProcessFacts, Snapshot
-from dataset_num_proc.policy.request import AUTO, Request, Settings, Workload
+from dataset_num_proc.policy.request import Request, Settings, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,11 @@ def fork_hazards(process: ProcessFacts) -> tuple[str, ...]:
     return tuple(found)
 
 
+def starting_module(request: Request, site: Site) -> str:
+    """The module that starts the workers: packing workers are started by the standard library's, whatever the site."""
+    return MULTIPROCESSING if request.workload is Workload.PACKING and site.module == MULTIPROCESS else site.module
+
+
 @lru_cache(maxsize=8)
 def _by_default(method: str | None) -> StartMethodChoice:
     return StartMethodChoice(method, "default")
@@ -66,11 +72,11 @@ def _by_default(method: str | None) -> StartMethodChoice:
 
 def choose_start_method(request: Request, snapshot: Snapshot, settings: Settings, site: Site) -> StartMethodChoice:
     """The start method of the workers that `request` would get at `site`."""
-    forced = site.forced_start_method(snapshot.libraries)
+    packing = request.workload is Workload.PACKING
+    forced = None if packing else site.forced_start_method(snapshot.libraries)
     if forced is not None:
         return StartMethodChoice(forced, "site")
-    facts = snapshot.start_methods.of(site.module)
-    packing = request.workload is Workload.PACKING
+    facts = snapshot.start_methods.of(starting_module(request, site))
     default = facts.method if facts.method in facts.offered else None
     explicit, source = request.start_method, "argument"
     if packing and explicit in (None, AUTO) and settings.start_method is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataset_num_proc.policy.case import Case
 from dataset_num_proc.policy.decision import Reason, ReasonCode
+from dataset_num_proc.policy.encoding import LOKY
 from dataset_num_proc.policy.facts import IMPORTABLE_MAINS
 from dataset_num_proc.policy.request import Workload
 
@@ -29,7 +30,7 @@ def streaming(case: Case) -> Reason | None:
 
 def daemonic(case: Case) -> Reason | None:
     """A daemon of the module that would start them may not have children; the flag is per module."""
-    for module in (case.site.module, case.site.also_module):
+    for module in (case.module, case.site.also_module):
         if module is not None and case.process.daemonic.get(module):
             return Reason(ReasonCode.DAEMONIC, 0, {"module": module})
     return None
@@ -43,7 +44,7 @@ def importing(case: Case) -> Reason | None:
 
 def no_start_method(case: Case) -> Reason | None:
     """Nothing is known to start workers by."""
-    for module, method in ((case.site.module, case.method), (case.site.also_module, case.other_method)):
+    for module, method in ((case.module, case.method), (case.site.also_module, case.other_method)):
         if method is None:
             return Reason(ReasonCode.NO_START_METHOD, 0, {"module": module, "asked": case.request.start_method})
     return None
@@ -52,8 +53,8 @@ def no_start_method(case: Case) -> Reason | None:
 def spawn_not_ready(case: Case) -> Reason | None:
     """A fresh interpreter could not import the main module, or the function."""
     process, request = case.process, case.request
-    # Our own packing workers import __main__ only where their payload lives there.
-    main_ready = request.workload is Workload.PACKING or process.main in IMPORTABLE_MAINS
+    # Our own packing workers, and loky's, import __main__ only where their payload lives there.
+    main_ready = process.main in IMPORTABLE_MAINS or request.workload is Workload.PACKING or case.fresh == LOKY
     if case.fresh is None or (main_ready and request.spawn_ready is not False):
         return None
     problem = request.spawn_problem or (

@@ -36,11 +36,12 @@ STDLIB_POOLS = frozenset(
         "axolotl.multipack",
         "ms_swift.packing_num_proc",
         "dataloader",
-        "joblib",
         "executor",
     }
 )
 """Sites whose workers the standard library starts; `multiprocess` starts those of all others."""
+SELF_STARTING = frozenset({"joblib"})
+"""Sites whose workers are fresh interpreters of their own making, whatever either module says."""
 BOTH_POOLS = frozenset({"load_dataset", "ms_swift.dataset_num_proc"})
 """Sites that start workers by both: the download step of `load_dataset` has a pool of the standard library's."""
 SPAWNED_SAVES = frozenset({"save_to_disk", "push_to_hub"})
@@ -73,9 +74,11 @@ READERS = {
 MAP_CAP, WAITING_MAP_CAP, WINDOWS_CAP = 32, 64, 60
 
 
-def modules_of(site: str) -> tuple[str, ...]:
+def modules_of(site: str, workload: str) -> tuple[str, ...]:
     """The modules that start the workers of a site, the one that the decision speaks of first."""
-    first = "multiprocessing" if site in STDLIB_POOLS else "multiprocess"
+    if site in SELF_STARTING:
+        return ()
+    first = "multiprocessing" if site in STDLIB_POOLS or workload == "packing" else "multiprocess"
     return (first, "multiprocessing") if site in BOTH_POOLS else (first,)
 
 
@@ -88,9 +91,11 @@ def obstacle(cell: Cell) -> str | None:
         return "the accelerator is of no use in a forked child"
     if method != "fork" and request.spawn_ready is False:
         return "a fresh interpreter could not import the function"
-    first, *others = modules_of(request.site)
     methods = cell.machine.snapshot.start_methods
-    used = [(first, method), *((other, getattr(methods, other).method) for other in others)]
+    used = [
+        (module, getattr(methods, module).method if place else method)
+        for place, module in enumerate(modules_of(request.site, request.workload.value))
+    ]
     return next((why for module, its in used if (why := _unsupported(cell, module, its))), None)
 
 
@@ -111,15 +116,22 @@ def _unsupported(cell: Cell, module: str, method: str | None) -> str | None:
 
 def law_1(cell: Cell) -> str | None:
     """Workers only where they can be started, and by the method that the site would really use."""
-    request, method = cell.request, cell.decision.start_method
     if not cell.decision.workers:
         return None
     if cell.settings.override is None and (why := obstacle(cell)):
         return why
-    if request.site in SPAWNED_SAVES and cell.machine.datasets >= (4, 8):
+    return None if cell.request.site in SELF_STARTING else _wrong_method(cell)
+
+
+def _wrong_method(cell: Cell) -> str | None:
+    """How the method of the decision is not the one that the site would use; `None` where it is."""
+    request, method = cell.request, cell.decision.start_method
+    mapping = request.workload.value == "map"
+    if mapping and request.site in SPAWNED_SAVES and cell.machine.datasets >= (4, 8):
         return None if method == "spawn" else f"{method}, but the site spawns"
-    real = getattr(cell.machine.snapshot.start_methods, modules_of(request.site)[0]).method
-    if request.workload.value == "map" and request.start_method is None and method != real:
+    first = modules_of(request.site, request.workload.value)[0]
+    real = getattr(cell.machine.snapshot.start_methods, first).method
+    if mapping and request.start_method is None and method != real:
         return f"{method}, but the site would use {real}"
     if request.start_method not in (None, "auto") and method not in (None, request.start_method):
         return f"{method}, but {request.start_method} was asked for"
@@ -175,7 +187,7 @@ def law_6(cell: Cell) -> str | None:
     if override is None:
         return "an override that nobody set" if _has(decision, ReasonCode.OVERRIDE) else None
     wanted = most = 0 if override == 1 else override
-    daemonic = any(process.daemonic[module] for module in modules_of(cell.request.site))
+    daemonic = any(process.daemonic[module] for module in modules_of(cell.request.site, cell.request.workload.value))
     if daemonic or process.importing or cell.request.streaming:
         most = 0
     elif process.platform == "win32":

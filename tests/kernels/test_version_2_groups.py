@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.capabilities import needs_root, needs_user_mode_linux
-from tests.machine.groups import CACHE, CACHE_A_FILE, FACTS, LEAST_HEADROOM, LIMIT, TAKE
+from tests.machine.groups import CACHE, CACHE_A_FILE, FACTS, FILE, LEAST_HEADROOM, LIMIT, TAKE
 
 # A kernel is booted, and then runs three interpreters, several times slower than the machine below it.
 BOOT_AND_RUN_S = 150
@@ -68,7 +68,7 @@ def test_headroom_can_be_had(tmp_path: Path) -> None:
     for name, program in (("cache_a_file", CACHE_A_FILE), ("facts", FACTS), ("take", TAKE)):
         (tmp_path / f"{name}.py").write_text(program)
     with (tmp_path / "rows.arrow").open("wb") as rows:
-        rows.truncate(CACHE)
+        rows.truncate(FILE)
     init = tmp_path / "init"
     repo, python = Path(__file__).parents[2], sys.executable
     init.write_text(INIT.format(path=os.environ["PATH"], repo=repo, limit=LIMIT, python=python, folder=tmp_path))

@@ -13,6 +13,8 @@ from dataset_num_proc.machine.files import Reader, number_after
 from dataset_num_proc.machine.host import parse_cpu_list
 from dataset_num_proc.machine.mounts import parse_memberships, parse_mounts, visible
 from dataset_num_proc.machine.probe import environment, take_snapshot
+from dataset_num_proc.policy.request import Request
+from dataset_num_proc.policy.rules import decide
 from tests.capabilities import needs_linux, needs_root
 from tests.machine.interpreter import python
 
@@ -226,3 +228,31 @@ def test_visible_mounts() -> None:
         b"34 33 0:6 / /cg/cpu rw - cgroup e rw,cpu\n"
     )
     assert [mount.identity for mount in visible(parse_mounts(text))] == [b"32", b"34"]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("sys/fs/cgroup/a/cpu.max", "9" * 400 + " 100000\n"),
+        ("sys/fs/cgroup/a/memory.max", "9" * 400),
+        ("proc/meminfo", f"MemTotal: 8 kB\nMemAvailable: {'9' * 400} kB\n"),
+        ("proc/self/cgroup", "0::/a\0b\n"),
+        ("proc/self/mountinfo", "30 1 0:30 / /sys/fs/cgroup\\000 rw - cgroup2 c rw\n"),
+    ],
+)
+def test_numbers_and_names_beyond_reason(path: str, text: str, tmp_path: Path) -> None:
+    """A number that no kernel writes and a name that no file can have are not known, and a decision is still made."""
+    files = {
+        "proc/self/cgroup": "0::/a\n",
+        "proc/self/mountinfo": "30 1 0:30 / /sys/fs/cgroup rw - cgroup2 c rw\n",
+        "proc/meminfo": "MemTotal: 8388608 kB\nMemAvailable: 8388608 kB\n",
+        "sys/devices/system/cpu/online": "0-7\n",
+        path: text,
+    }
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    snapshot = take_snapshot(tmp_path)
+    assert snapshot.cpu.quota is None
+    assert snapshot.memory.headroom is None
+    assert decide(Request(), snapshot).workers >= 0

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.capabilities import memory_controller_v1, needs_memory_v1, needs_root
-from tests.machine.groups import CACHE, CACHE_A_FILE, FACTS, LEAST_HEADROOM, LIMIT, MIB, TAKE
+from tests.machine.groups import CACHE, CACHE_A_FILE, FACTS, FILE, LEAST_HEADROOM, LIMIT, MIB, TAKE
 from tests.machine.interpreter import python
 
 pytestmark = [needs_root, needs_memory_v1, pytest.mark.timeout(60)]
@@ -69,7 +69,7 @@ def test_headroom_can_be_had(group: Group, tmp_path: Path) -> None:
     """In a group full of page cache most of the limit is free, and a process that takes 90 % of it is not killed."""
     file = tmp_path / "rows.arrow"
     with file.open("wb") as rows:
-        rows.truncate(CACHE)
+        rows.truncate(FILE)
     group.run(CACHE_A_FILE, str(file), folder=tmp_path)
     assert int((group.directories[0] / "memory.usage_in_bytes").read_text()) >= CACHE
     quota, limit, headroom = json.loads(group.run(FACTS, folder=tmp_path).removeprefix("FACTS "))

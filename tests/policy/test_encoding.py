@@ -9,7 +9,7 @@ import pytest
 from dataset_num_proc.errors import SiteError
 from dataset_num_proc.policy.decision import Decision, Reason, ReasonCode
 from dataset_num_proc.policy.encoding import SITES, decode, encode, site_named
-from dataset_num_proc.policy.facts import LibraryFacts
+from dataset_num_proc.policy.facts import LibraryFacts, MainModule
 from dataset_num_proc.policy.request import Request
 from dataset_num_proc.policy.rules import decide
 from tests.values import machine, starts
@@ -126,8 +126,9 @@ def test_unknown_sites() -> None:
 
 @pytest.mark.parametrize("site", SITES)
 def test_modules(site: str) -> None:
-    """Maps, saves and what is handed on to them start from `multiprocess`; exports, loaders and executors do not."""
-    assert SITES[site].module == ("multiprocessing" if site in STANDARD else "multiprocess")
+    """Maps and what is handed on to them start from `multiprocess`; exports and executors do not; joblib has loky."""
+    expected = "loky" if site == "joblib" else "multiprocessing" if site in STANDARD else "multiprocess"
+    assert SITES[site].module == expected
 
 
 @pytest.mark.parametrize(
@@ -183,5 +184,10 @@ def test_each_module_has_its_own_facts() -> None:
     """The two modules' start methods are never merged."""
     methods = machine(multiprocess="fork", multiprocessing=starts("spawn", pinned=True)).start_methods
     assert (methods.of("multiprocess").method, methods.of("multiprocessing").method) == ("fork", "spawn")
-    assert machine(python="3.14.0rc1").process.python_version == (3, 14, 0)
-    assert machine(python="").process.python_version == (0,)
+
+
+def test_joblib_starts_fresh_interpreters_of_its_own() -> None:
+    """Loky neither forks nor needs a guard: what forbids either does not bear on joblib's workers."""
+    unsafe = machine("fork", accelerators=frozenset({"xpu"}), main=MainModule.UNGUARDED)
+    decision = decide(Request(workers=8, site="joblib"), unsafe)
+    assert (decision.workers, decision.start_method) == (8, "loky")

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from dataset_num_proc.policy.cost import Profile
-from dataset_num_proc.policy.request import ACCEPTED_COUNTS, Request, Workload
+from dataset_num_proc.policy.counts import ACCEPTED_COUNTS
+from dataset_num_proc.policy.request import Request, Workload
 
 
 class WholeNumber:

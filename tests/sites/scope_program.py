@@ -72,6 +72,7 @@ def state() -> dict[str, Any]:
 def observe(method: str) -> dict[str, Any]:
     """A map that works and one that fails, with the state before, inside and after."""
     signal.signal(signal.SIGTERM, lambda *_: None)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a shell ignores it
     before, error = state(), None
     with applied(workers=2, cpus=16, start_method=method):
         rows = data().map(seen, num_proc=2)["seen"]
