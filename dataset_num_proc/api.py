@@ -70,9 +70,9 @@ def workers(
 ) -> Iterator[int | None]:
     """A scope that decides, prepares for the workers, watches them, and puts everything back, on errors too.
 
-    Inside it the children get one core's worth of threads each (where the user has set no limit), default SIGTERM and
-    SIGINT handlers, and end with their parent. Afterwards contexts and environment are as before, the C environment
-    too.
+    Inside it the children get their share of threads (where the user has set no limit); workers of pools also get
+    default SIGTERM and SIGINT handlers, end with their parent, and are watched. Afterwards contexts and environment are
+    as before, the C environment too.
 
     Args:
         value: as in `num_proc`.

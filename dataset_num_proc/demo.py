@@ -7,8 +7,10 @@ and memory-mapped from disk, as a training run's would be.
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
+import signal
 import sys
 import tempfile
 import time
@@ -17,12 +19,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from dataset_num_proc import api, report
+from dataset_num_proc.errors import WorkerDied
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
 SYLLABLES = [consonant + vowel for consonant in "bcdfghjklmnprstvwz" for vowel in ("a", "e", "i", "o", "u", "ou", "ai")]
 WORDS_PER_ROW = 80
+FATAL_ROW = 3
 WORD = re.compile(r"\w+|[^\w\s]")
 
 
@@ -70,6 +74,23 @@ def _timed(dataset: Dataset, tokenizer: Tokenizer, num_proc: int | None) -> tupl
     return tokenized, time.perf_counter() - start
 
 
+def kill_itself(_row: dict[str, Any], number: int) -> None:
+    """Sends its own process SIGKILL at one row, as the kernel does to a worker that takes too much memory."""
+    if number == FATAL_ROW:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def death_of_a_worker(dataset: Dataset) -> WorkerDied | None:
+    """The error for a worker that is killed on purpose; `None` where this machine is given no workers."""
+    try:
+        with api.workers(2, rows=len(dataset), function=kill_itself) as num_proc:
+            if num_proc is not None:  # or it would be this process
+                dataset.map(kill_itself, with_indices=True, num_proc=num_proc, desc="a worker is killed")
+    except WorkerDied as died:
+        return died
+    return None
+
+
 def run(*, rows: int, as_json: bool) -> int:
     """Make the data set, decide, map it as decided and in process, and compare; returns the exit status."""
     try:
@@ -85,19 +106,14 @@ def run(*, rows: int, as_json: bool) -> int:
             tokenized, seconds = _timed(dataset, tokenizer, num_proc)
         alone, seconds_alone = _timed(dataset, tokenizer, None)
         equal = tokenized.data.column("input_ids").equals(alone.data.column("input_ids"))
-        tokens = sum(map(len, tokenized["input_ids"]))
+        figures = {"rows": rows, "tokens": sum(map(len, tokenized["input_ids"])), "equal": equal}
+        died = death_of_a_worker(dataset.select(range(min(rows, 100)))) if hasattr(signal, "SIGKILL") else None
+    figures |= {"seconds": seconds, "seconds_in_process": seconds_alone, "death": died and died.verdict}
     if as_json:
-        figures = {
-            "rows": rows,
-            "tokens": tokens,
-            "seconds": seconds,
-            "seconds_in_process": seconds_alone,
-            "equal": equal,
-        }
         print(json.dumps({"decision": report.decision_to_json(decision, "map", num_proc), "demo": figures}, indent=1))
-    else:
-        print(report.in_full(decision, "map", num_proc))
-        print(f"{rows:,} rows, {tokens:,} tokens")
-        print(f"{seconds:.2f} s with num_proc={num_proc}, {seconds_alone:.2f} s in this process")
-        print("the rows are equal" if equal else "the rows DIFFER")
+        return 0 if equal else 1
+    print(report.in_full(decision, "map", num_proc))
+    print(f"{rows:,} rows, {figures['tokens']:,} tokens, {'equal' if equal else 'DIFFERENT'} with workers and without")
+    print(f"{seconds:.2f} s with num_proc={num_proc}, {seconds_alone:.2f} s in this process")
+    print(f"\na worker that is killed on purpose:\n{died or 'this machine is given no workers'}")
     return 0 if equal else 1

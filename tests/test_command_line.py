@@ -220,12 +220,13 @@ def test_doctor_of_this_machine() -> None:
 
 @needs_datasets
 def test_demo(tmp_path: Path) -> None:
-    """The demo maps a real data set as decided, gets the rows of the plain map, and leaves nothing."""
+    """The demo maps a real data set as decided, gets the rows of the plain map, names a death, and leaves nothing."""
     finished = run("-m", "dataset_num_proc", "demo", "--rows", "6000", "--json", environ={"TMPDIR": str(tmp_path)})
     assert finished.status == 0, finished
     document = json.loads(finished.out)
     assert document["demo"]["equal"] is True
     assert document["demo"]["rows"] == 6000
+    assert document["demo"]["death"] in {None, "killed"}
     assert document["decision"]["num_proc"] in {None, *range(2, 9)}
     assert list(tmp_path.iterdir()) == []
 

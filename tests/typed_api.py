@@ -29,6 +29,8 @@ from dataset_num_proc import (
     StartMethodFacts,
     StartMethods,
     UnsafeStartMethod,
+    Verdict,
+    WorkerDied,
     WorkersReduced,
     Workload,
 )
@@ -85,6 +87,17 @@ def a_context() -> BaseContext:
 def from_elsewhere() -> Snapshot:
     """A snapshot goes to JSON values and comes back."""
     return dnp.from_json(dnp.to_json(RECORDED))
+
+
+def what_died() -> tuple[str, dict[int, int | None]]:
+    """A death says what it was, and the statuses of the workers."""
+    try:
+        with dnp.watch(stall_timeout=300):
+            pass
+    except WorkerDied as died:
+        verdict: Verdict = died.verdict
+        return verdict.value, dict(died.exit_codes)
+    return "", {}
 
 
 ERRORS: tuple[type[DatasetNumProcError], ...] = (SettingsError, SiteError)
