@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from tests.capabilities import needs_datasets, needs_linux
@@ -50,6 +51,10 @@ def test_a_long_folder_for_temporary_files(tmp_path: Path) -> None:
     """C90: the manager's socket does not fit there; the message says what to set."""
     folder = tmp_path / ("scratch" * 16)
     folder.mkdir()
-    text = last_lines(run("-c", SCRIPT, "fork", environ={"TMPDIR": str(folder)}))
+    finished = run("-c", SCRIPT, "fork", environ={"TMPDIR": str(folder)})
+    if sys.version_info >= (3, 14):  # looks for a shorter folder by itself
+        assert finished.status == 0
+        return
+    text = last_lines(finished)
     assert text.startswith("WorkerStartFailed")
     assert "set TMPDIR to a short path" in text

@@ -138,7 +138,7 @@ def kill_export_worker() -> bool:
     """Kills a worker of a pool of the standard library."""
     import multiprocessing.pool
 
-    for pool in living(multiprocessing.pool.Pool):
+    for pool in (pool for pool in living(multiprocessing.pool.Pool) if pool._pool):  # noqa: SLF001 - as below
         os.kill(pool._pool[0].pid, signal.SIGKILL)  # noqa: SLF001 - no public name has it
         return True
     return False

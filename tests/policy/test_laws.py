@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -18,6 +19,8 @@ sys.path.append(str(Path(__file__).parents[2] / "scripts"))
 from matrix import laws
 from matrix.answers import Cell, Machine
 from matrix.walk import Neighbours, Policy, broken_replay, family_of_cells
+
+pytestmark = pytest.mark.timeout(120)  # hundreds of examples each, several times slower under coverage
 
 
 def machine_of(snapshot: Snapshot) -> Machine:

@@ -25,7 +25,10 @@ try:
         rows.map(work, with_indices=True, num_proc=2)
 except dnp.WorkerDied as error:
     said = [error.verdict.value, sorted(map(str, error.exit_codes.values()))]
-print(json.dumps([said, [child.pid for child in psutil.Process().children(recursive=True)]]))
+helpers = ("resource_tracker", "forkserver")  # the modules' own, which stay
+children = psutil.Process().children(recursive=True)
+left = [child.pid for child in children if not any(name in " ".join(child.cmdline()) for name in helpers)]
+print(json.dumps([said, left]))
 """
 
 
