@@ -1,0 +1,98 @@
+"""What workers do with a row: die, raise, or take their time.
+
+One job: functions for `datasets`, in a module that a fresh interpreter can import.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from dying.cells import mark, working
+
+ROWS = 40
+FATAL_ROW = 7
+SECONDS_A_ROW = 0.3
+"""A shard of these rows takes longer than a death may take to come out, so that nobody may wait for it."""
+
+
+class OneWay(Exception):  # noqa: N818 - what it cannot do
+    """Pickles, and does not unpickle: its `__init__` takes what its `args` do not hold."""
+
+    def __init__(self, text: str, code: int) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def end(how: str, folder: str) -> None:
+    """Ends this process, or its work, in the way that `how` says."""
+    mark(folder)
+    if how.startswith("SIG"):
+        os.kill(os.getpid(), signal.Signals[how])
+    if how.startswith("_exit"):
+        os._exit(int(how[5:]))
+    if how.startswith("exit"):
+        sys.exit(int(how[4:]))
+    raise {"memory": MemoryError(), "exception": ValueError("a row"), "one-way": OneWay("odd", 5)}[how]
+
+
+def mapped(row: dict[str, Any], index: int, how: str, folder: str) -> dict[str, int]:
+    """Ends at one row; the rows after it are slow."""
+    del row
+    working(folder)
+    if how == "none":
+        return {"y": index}
+    if index == FATAL_ROW and how != "manager":
+        end(how, folder)
+    if index > FATAL_ROW:
+        time.sleep(SECONDS_A_ROW)
+    return {"y": index}
+
+
+def kept(row: dict[str, Any], index: int, how: str, folder: str) -> bool:
+    """The same, as a condition."""
+    return bool(mapped(row, index, how, folder))
+
+
+def slow(row: dict[str, Any], index: int, folder: str) -> dict[str, int]:
+    """Takes its time."""
+    del row
+    working(folder)
+    time.sleep(SECONDS_A_ROW)
+    return {"y": index}
+
+
+def lopsided(row: dict[str, Any], index: int, folder: str) -> dict[str, int]:
+    """The second shard is done at once and says whose it was; the first takes its time."""
+    del row
+    if index == ROWS - 1:
+        Path(folder, "idle").write_text(str(os.getpid()), encoding="utf-8")
+    time.sleep(SECONDS_A_ROW if index < ROWS // 2 else 0)
+    return {"y": index}
+
+
+def then_killed(row: dict[str, Any], index: int, folder: str) -> dict[str, int]:
+    """Raises in the first shard; a little later the worker of the second is killed."""
+    del row
+    if index == 0:
+        end("exception", folder)
+    if index >= ROWS // 2:
+        time.sleep(0.05)
+        end("SIGKILL", folder)
+    return {"y": index}
+
+
+def shard(rows: int, folder: str) -> Iterator[tuple[int, bool, int]]:
+    """A shard in the form that `datasets` has; one of no rows is a worker's death."""
+    if not rows:
+        time.sleep(SECONDS_A_ROW)
+        end("SIGKILL", folder)
+    for _ in range(rows):
+        working(folder)
+        time.sleep(SECONDS_A_ROW)
+        yield 0, False, 1
