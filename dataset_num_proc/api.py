@@ -12,7 +12,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dataset_num_proc.errors import SettingsWarning, UnsafeStartMethod
+from dataset_num_proc.errors import SettingsWarning, SiteError, UnsafeStartMethod
 from dataset_num_proc.machine.probe import take_snapshot
 from dataset_num_proc.machine.variables import chosen
 from dataset_num_proc.notices import tell, warn
@@ -23,7 +23,7 @@ from dataset_num_proc.policy.decision import Decision
 from dataset_num_proc.policy.facts import FORK, Snapshot
 from dataset_num_proc.policy.request import SETTINGS_VARIABLES, Request, Settings, Workload
 from dataset_num_proc.policy.rules import decide
-from dataset_num_proc.policy.start_method import StartMethodChoice, choose_start_method
+from dataset_num_proc.policy.start_method import StartMethodChoice, choose_start_method, starting_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,10 +93,15 @@ def workers(
     from dataset_num_proc.watching import watch
 
     decision, snapshot, request = decided(value, site, options, start_method=start_method, scope=True)
-    chosen = decision.start_method if request.start_method is not None else None
-    module = encoding.site_named(request.site).module
+    module = _process_module(request)
+    chosen = decision.start_method if module and request.start_method is not None else None
     with (
-        applied(workers=decision.workers, cpus=usable_cpus(snapshot)[0], start_method=chosen, module=module),
+        applied(
+            workers=decision.workers,
+            cpus=usable_cpus(snapshot)[0],
+            start_method=chosen,
+            module=module or encoding.MULTIPROCESSING,
+        ),
         watch(decision=decision) if decision.workers else nullcontext(),
     ):
         yield encoding.encode(decision, request.site, libraries=snapshot.libraries)
@@ -120,6 +125,7 @@ def mp_context(
 
     Raises:
         ValueError: the method is not offered here.
+        SiteError: there is no such site, or it starts its workers in a way of its own.
 
     Warns:
         UnsafeStartMethod: an explicit fork is obeyed although live state makes it unsafe; the message lists what does.
@@ -127,7 +133,10 @@ def mp_context(
     snapshot, settings = snapshot or take_snapshot(), settings_or_environment(settings)
     row = encoding.site_named(site)
     request = Request.of(None, workload=Workload.PACKING, site=site, start_method=start_method)
-    choice = choose_start_method(request, snapshot, settings, row)
+    if row.module == encoding.LOKY:
+        message = f"{site} starts its workers itself: there is no context to be had for it"
+        raise SiteError(message, site=site)
+    choice = choose_start_method(request, snapshot, settings, row, row.module)
     if choice.method is None:
         offered = ", ".join(snapshot.start_methods.of(row.module).offered)
         message = (
@@ -165,8 +174,9 @@ def decided(
     request = Request.of(value, **fields)
     snapshot = snapshot if snapshot is not None else take_snapshot(scan=_hazards_matter(request))
     decision = decide(request, snapshot, settings)
-    if function is not None and decision.workers and decision.start_method != FORK and request.spawn_ready is None:
-        request = _checked_for_spawn(request, function)
+    module, fresh = _process_module(request), decision.workers and decision.start_method != FORK
+    if function is not None and module is not None and fresh and request.spawn_ready is None:
+        request = _checked_for_spawn(request, function, module)
         decision = decide(request, snapshot, settings)
     tell(decision, request.site, snapshot.process.local_rank)
     if decision.workers and (request.start_method is not None or request.workload is Workload.PACKING):
@@ -199,9 +209,15 @@ def settings_or_environment(settings: Settings | None) -> Settings:
     return settings
 
 
-def _checked_for_spawn(request: Request, function: Callable[..., Any]) -> Request:
-    """`request` with what a fresh interpreter could make of `function`."""
+def _process_module(request: Request) -> str | None:
+    """The process module that starts the workers; `None` where the site has a way of its own, and its own pickler."""
+    module = starting_module(request, encoding.site_named(request.site))
+    return None if module == encoding.LOKY else module
+
+
+def _checked_for_spawn(request: Request, function: Callable[..., Any], module: str) -> Request:
+    """`request` with what a fresh interpreter of `module` could make of `function`."""
     from dataset_num_proc.machine.main_module import importable, pickles
 
-    problem = importable(function) or pickles(function, encoding.site_named(request.site).module)
+    problem = importable(function) or pickles(function, module)
     return replace(request, spawn_ready=problem is None, spawn_problem=problem)

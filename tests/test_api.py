@@ -398,3 +398,33 @@ def test_what_is_no_option(options: dict[str, Any]) -> None:
     """A misspelled option and a snapshot that is none are type errors that say what is accepted."""
     with pytest.raises(TypeError, match="accepted"):
         dnp.num_proc(8, **options)
+
+
+def test_a_scope_for_workers_that_start_themselves() -> None:
+    """Joblib's workers come from loky: the scope prepares the environment, and leaves both modules as they are."""
+    before = multiprocessing.get_start_method(allow_none=True)
+    options: dict[str, Any] = {"site": "joblib", "snapshot": machine("fork"), "settings": dnp.Settings()}
+    with dnp.workers(2, start_method="spawn", **options) as count:
+        assert count == 2
+        assert os.environ["TOKENIZERS_PARALLELISM"] == "false"
+        assert multiprocessing.get_start_method(allow_none=True) == before
+    assert dnp.num_proc(2, function=lambda: None, **options) == 2
+    with pytest.raises(dnp.SiteError, match="joblib"):
+        dnp.mp_context(**options)
+
+
+def test_a_context_goes_by_the_facts_of_its_own_module() -> None:
+    """At a map site the context is one of `multiprocess`, and so is the method that it starts by."""
+    apart = machine(multiprocess="fork", multiprocessing=starts("forkserver", offered=("forkserver", "spawn", "fork")))
+    options: dict[str, Any] = {"snapshot": apart, "settings": dnp.Settings()}
+    assert dnp.mp_context(site="map", **options).get_start_method() == "fork"
+    assert dnp.mp_context(**options).get_start_method() == "forkserver"
+
+
+def test_a_packing_scope_sets_the_module_that_packs() -> None:
+    """A start method for packing workers is the standard library's, whose workers they are, for the scope's length."""
+    pytest.importorskip("multiprocess")
+    before = multiprocessing.get_start_method(allow_none=True)
+    with dnp.workers(2, workload="packing", start_method="spawn", snapshot=machine("fork"), settings=dnp.Settings()):
+        assert multiprocessing.get_start_method(allow_none=True) == "spawn"
+    assert multiprocessing.get_start_method(allow_none=True) == before

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from dataset_num_proc.machine.files import Reader, number_after, shown
 from dataset_num_proc.machine.mounts import Group
+from dataset_num_proc.policy.facts import MOST_CORES
 
 # "No limit" of version 1 is the largest multiple of a page that the kernel can hold, which differs with the page size.
 _NO_LIMIT = 1 << 62
@@ -41,7 +42,7 @@ def cpu_quota(reader: Reader, group: Group) -> Quota | None:
     """The tightest bandwidth quota, `None` where no group sets one."""
     read = _quota_v1 if group.version == 1 else _quota_v2
     quotas = [quota for directory in group.directories if (quota := read(reader, directory))]
-    return min(quotas, default=None)
+    return min((quota for quota in quotas if quota.cores < MOST_CORES), default=None)
 
 
 def _quota_v1(reader: Reader, directory: bytes) -> Quota | None:

@@ -41,13 +41,13 @@ class Case:
         self.request, self.snapshot, self.settings = request, snapshot, settings
         self.process = snapshot.process
         self.site: Site = site_named(request.site)
-        self.choice: StartMethodChoice = choose_start_method(request, snapshot, settings, self.site)
+        self.module = starting_module(request, self.site)
+        self.choice: StartMethodChoice = choose_start_method(request, snapshot, settings, self.site, self.module)
         self.method = self.choice.method
         other = self.site.also_module
         self.other_method = self.method if other is None else snapshot.start_methods.of(other).method
         self.forks = FORK in (self.method, self.other_method)
         self.fresh = next((way for way in (self.method, self.other_method) if way != FORK), None)
-        self.module = starting_module(request, self.site)
         self.auto = request.workers is None
         self.measured = request.profile is not None and request.rows is not None
 

@@ -57,12 +57,13 @@ class CpuFacts:
 
     def __post_init__(self) -> None:
         """Refuse a quota that no count could be made of."""
-        if self.quota is not None and not 0 < self.quota < _MOST_CORES:
+        if self.quota is not None and not 0 < self.quota < MOST_CORES:
             message = f"CpuFacts.quota={self.quota!r}: accepted is None, or cores above 0"
             raise ValueError(message)
 
 
-_MOST_CORES = 1e9
+MOST_CORES = 1e9
+"""A quota of so many cores limits nothing on any machine."""
 
 
 @dataclass(frozen=True, slots=True)

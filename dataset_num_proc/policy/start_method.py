@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from dataset_num_proc.policy.counts import AUTO
-from dataset_num_proc.policy.encoding import MULTIPROCESS, MULTIPROCESSING, Site
+from dataset_num_proc.policy.encoding import LOKY, MULTIPROCESS, MULTIPROCESSING, Site
 from dataset_num_proc.policy.facts import FORK, FORKSERVER, SPAWN, ProcessFacts, Snapshot
 from dataset_num_proc.policy.request import Request, Settings, Workload
 
@@ -52,9 +52,9 @@ def fork_hazards(process: ProcessFacts) -> tuple[str, ...]:
     if process.distributed:
         found.append("a collective runtime (torch.distributed, DeepSpeed or NCCL) is up")
     found.extend(f"{name} is running" for name in sorted(process.runtimes))
-    native = (process.threads or 0) - (process.python_threads or 0)
-    if native > 0 and process.threads is not None and process.python_threads is not None:
-        found.append(f"native threads: {native}")
+    threads, pythons = process.threads, process.python_threads
+    if threads is not None and pythons is not None and threads > pythons:
+        found.append(f"native threads: {threads - pythons}")
     if process.platform == "darwin":
         found.append("macOS kills forked children of threaded processes")
     return tuple(found)
@@ -70,13 +70,17 @@ def _by_default(method: str | None) -> StartMethodChoice:
     return StartMethodChoice(method, "default")
 
 
-def choose_start_method(request: Request, snapshot: Snapshot, settings: Settings, site: Site) -> StartMethodChoice:
-    """The start method of the workers that `request` would get at `site`."""
+def choose_start_method(
+    request: Request, snapshot: Snapshot, settings: Settings, site: Site, module: str | None = None
+) -> StartMethodChoice:
+    """The start method of the workers that `request` would get at `site`; `module` where another one starts them."""
     packing = request.workload is Workload.PACKING
-    forced = None if packing else site.forced_start_method(snapshot.libraries)
+    module = module or starting_module(request, site)
+    # A save's own pool is spawned; packing workers for its rows are not its pool. Loky's workers are always its own.
+    forced = None if packing and module != LOKY else site.forced_start_method(snapshot.libraries)
     if forced is not None:
         return StartMethodChoice(forced, "site")
-    facts = snapshot.start_methods.of(starting_module(request, site))
+    facts = snapshot.start_methods.of(module)
     default = facts.method if facts.method in facts.offered else None
     explicit, source = request.start_method, "argument"
     if packing and explicit in (None, AUTO) and settings.start_method is not None:

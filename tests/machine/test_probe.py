@@ -234,6 +234,7 @@ def test_visible_mounts() -> None:
     ("path", "text"),
     [
         ("sys/fs/cgroup/a/cpu.max", "9" * 400 + " 100000\n"),
+        ("sys/fs/cgroup/a/cpu.max", "99999999999999999999 100000\n"),
         ("sys/fs/cgroup/a/memory.max", "9" * 400),
         ("proc/meminfo", f"MemTotal: 8 kB\nMemAvailable: {'9' * 400} kB\n"),
         ("proc/self/cgroup", "0::/a\0b\n"),
