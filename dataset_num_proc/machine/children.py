@@ -20,6 +20,7 @@ from importlib import import_module
 from typing import Any
 
 from dataset_num_proc.machine.contexts import MODULES
+from dataset_num_proc.machine.replaced import replaced
 from dataset_num_proc.policy.facts import FORK, FORKSERVER
 from dataset_num_proc.policy.worker_environment import WORKER_VARIABLES
 
@@ -73,26 +74,16 @@ def prepared() -> Iterator[None]:
     The stock classes stay what they are, only the methods by which they start a process are replaced: a subclass would
     show in type checks and in pickles, and under spawn the child, which has the stock methods, needs the start alone.
     """
-    with ExitStack() as replaced:
+    with ExitStack() as stack:
         for package in MODULES:
             pool = import_module(f"{package}.pool").Pool
             manager = import_module(f"{package}.managers").BaseManager
-            replaced.enter_context(_attribute(pool, "Process", staticmethod(_pool_process(pool.Process, package))))
+            stack.enter_context(replaced(pool, "Process", staticmethod(_pool_process(pool.Process, package))))
             if sys.platform != "win32":
                 held_back = staticmethod(_held_back(pool._repopulate_pool_static))  # noqa: SLF001 - what forks workers
-                replaced.enter_context(_attribute(pool, "_repopulate_pool_static", held_back))
-            replaced.enter_context(_attribute(manager, "start", _manager_start(manager.start, package)))
+                stack.enter_context(replaced(pool, "_repopulate_pool_static", held_back))
+            stack.enter_context(replaced(manager, "start", _manager_start(manager.start, package)))
         yield
-
-
-@contextmanager
-def _attribute(owner: type, name: str, value: object) -> Iterator[None]:
-    stock = vars(owner)[name]  # the descriptor itself: getattr would unwrap a staticmethod
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, stock)
 
 
 def _pool_process(stock: Callable[..., Any], package: str) -> Callable[..., Any]:

@@ -17,7 +17,7 @@ from dataset_num_proc.machine import cgroup, host, memory_evidence
 from dataset_num_proc.machine.files import Reader
 from dataset_num_proc.machine.members import Member
 from dataset_num_proc.machine.mounts import locate
-from dataset_num_proc.machine.observed import ERROR, TASK, TRACE
+from dataset_num_proc.machine.observed import ERROR, TASK, TRACE, read
 from dataset_num_proc.policy.autopsy import Death, Evidence
 
 
@@ -56,7 +56,7 @@ def of_pool(machine: Evidence, deaths: Sequence[Member], members: Sequence[Membe
 def _death(member: Member) -> Death:
     shard, rows = None, None
     with suppress(ValueError):
-        shard, rows = json.loads(_read(member.path + TASK))
+        shard, rows = json.loads(read(member.path + TASK))
     return Death(
         pid=member.process.pid,
         exit_code=member.code,
@@ -64,8 +64,8 @@ def _death(member: Member) -> Death:
         shard=shard if isinstance(shard, int) else None,
         rows=(rows[0], rows[1]) if rows else None,
         peak_bytes=member.peak,
-        trace=_read(member.path + TRACE).strip(),
-        error=_read(member.path + ERROR).strip(),
+        trace=read(member.path + TRACE).strip(),
+        error=read(member.path + ERROR).strip(),
         signal=_signal_name(member.code),
     )
 
@@ -82,9 +82,3 @@ def _signal_name(code: int | None) -> str | None:
         return signal.Signals(-code).name
     except ValueError:  # a real-time signal has no name
         return f"signal {-code}"
-
-
-def _read(path: str) -> str:
-    with suppress(OSError), open(path, encoding="utf-8", errors="backslashreplace") as file:  # noqa: PTH123 - paths of traces are text throughout
-        return file.read()
-    return ""

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from dataset_num_proc.machine.contexts import MODULES
 from dataset_num_proc.machine.observed import EarlyTrace
+from dataset_num_proc.machine.replaced import replaced
 
 
 class Observer(Protocol):
@@ -81,25 +82,15 @@ def _replaced() -> ExitStack:
             manager = import_module(f"{package}.managers").BaseManager
             pool = import_module(f"{package}.pool").Pool
             spawn = import_module(f"{package}.spawn")
-            stack.enter_context(_attribute(pool, "_setup_queues", _setup_queues(pool._setup_queues, package)))
-            stack.enter_context(_attribute(pool, "__exit__", _exit(pool.__exit__)))
-            stack.enter_context(_attribute(manager, "__init__", _manager(manager.__init__, package)))
+            stack.enter_context(replaced(pool, "_setup_queues", _setup_queues(pool._setup_queues, package)))
+            stack.enter_context(replaced(pool, "__exit__", _exit(pool.__exit__)))
+            stack.enter_context(replaced(manager, "__init__", _manager(manager.__init__, package)))
             finalize = staticmethod(_finalize(manager._finalize_manager))
-            stack.enter_context(_attribute(manager, "_finalize_manager", finalize))
+            stack.enter_context(replaced(manager, "_finalize_manager", finalize))
             data = _preparation_data(spawn.get_preparation_data)
-            stack.enter_context(_attribute(spawn, "get_preparation_data", data))
+            stack.enter_context(replaced(spawn, "get_preparation_data", data))
         return stack.pop_all()
     raise AssertionError  # pragma: no cover - for the type checker: an ExitStack may swallow errors
-
-
-@contextmanager
-def _attribute(owner: Any, name: str, value: object) -> Iterator[None]:  # noqa: ANN401 - a class or a module
-    stock = vars(owner)[name]  # the descriptor itself: getattr would unwrap a staticmethod
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, stock)
 
 
 def _setup_queues(stock: Callable[[Any], None], package: str) -> Callable[[Any], None]:

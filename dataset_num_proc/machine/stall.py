@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from dataset_num_proc.machine.observed import STACK
+from dataset_num_proc.machine.observed import STACK, read
 from dataset_num_proc.machine.processes import Activity, activity
 from dataset_num_proc.policy.autopsy import Stalled
 
@@ -60,10 +60,4 @@ class StallWatch:
                     with suppress(OSError):
                         os.kill(pid, self.dump_signal)
             time.sleep(_SECONDS_FOR_STACKS)
-        return tuple(Stalled(pid, acts[pid].state, _text(path + STACK)) for pid, path in workers if pid in acts)
-
-
-def _text(path: str) -> str:
-    with suppress(OSError), open(path, encoding="utf-8", errors="backslashreplace") as file:  # noqa: PTH123 - paths of traces are text throughout
-        return file.read().strip()
-    return ""
+        return tuple(Stalled(pid, acts[pid].state, read(path + STACK).strip()) for pid, path in workers if pid in acts)

@@ -9,7 +9,8 @@ from tests.scripts import run
 
 PROGRAM = """
 import json, os, signal, sys, tempfile, threading, time
-import datasets, psutil
+import datasets
+from tests.left_running import left_running
 from dataset_num_proc import watch
 datasets.disable_progress_bars()
 lock = threading.Lock()
@@ -52,10 +53,7 @@ try:
     said = ["fine", None, None]
 except RuntimeError as error:
     said = [type(error).__name__, error.verdict.value, str(error)]
-helpers = ("resource_tracker", "forkserver")  # the modules' own, which stay
-children = psutil.Process().children(recursive=True)
-left = [child.pid for child in children if not any(name in " ".join(child.cmdline()) for name in helpers)]
-print(json.dumps([said, left, signal.getsignal(signal.SIGUSR1) == before]))
+print(json.dumps([said, left_running(), signal.getsignal(signal.SIGUSR1) == before]))
 """
 
 pytestmark = [needs_linux, needs_datasets]

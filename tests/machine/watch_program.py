@@ -27,6 +27,7 @@ import psutil
 from datasets.utils.py_utils import iflatmap_unordered
 
 from dataset_num_proc.watching import watch
+from tests.left_running import left_running
 
 ROWS = 40
 FATAL_ROW = 7
@@ -337,12 +338,7 @@ def main() -> None:
             error = caught
         after = state()
         left = [str(path) for path in Path(folder).glob("dataset_num_proc-*")]
-    helpers = ("resource_tracker", "forkserver")
-    children = [
-        child.pid
-        for child in psutil.Process().children(recursive=True)
-        if not any(name in " ".join(child.cmdline()) for name in helpers)
-    ]
+    children = left_running()
     threads = [thread.name for thread in threading.enumerate() if thread.name.startswith(("dataset", "Thread-"))]
     threads = [name for name in threads if "wait" not in name]
     out = described(error) | {"left": children + left + threads, "same": before == after}

@@ -10,7 +10,8 @@ from tests.scripts import run
 
 HANDLER = """
 import json, os, signal, sys, time
-import datasets, psutil
+import datasets
+from tests.left_running import left_running
 import dataset_num_proc as dnp
 datasets.disable_progress_bars()
 signal.signal(signal.SIGTERM, lambda number, frame: None)
@@ -25,10 +26,7 @@ try:
         rows.map(work, with_indices=True, num_proc=2)
 except dnp.WorkerDied as error:
     said = [error.verdict.value, sorted(map(str, error.exit_codes.values()))]
-helpers = ("resource_tracker", "forkserver")  # the modules' own, which stay
-children = psutil.Process().children(recursive=True)
-left = [child.pid for child in children if not any(name in " ".join(child.cmdline()) for name in helpers)]
-print(json.dumps([said, left]))
+print(json.dumps([said, left_running()]))
 """
 
 
