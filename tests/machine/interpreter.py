@@ -6,11 +6,9 @@ One job: to run Python with this package on its path. It may not know what is ru
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
-REPO = Path(__file__).parents[2]
+from tests.scripts import ROOT, run
 
 
 def python(*arguments: str, folder: Path, stdin: str = "") -> str:
@@ -21,8 +19,8 @@ def python(*arguments: str, folder: Path, stdin: str = "") -> str:
         folder: the working directory, which is on the path too.
         stdin: text on its standard input.
     """
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(REPO), str(folder)])}
-    command = [sys.executable, *arguments]
-    done = subprocess.run(command, input=stdin, capture_output=True, check=False, text=True, env=environ, cwd=folder)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    done = run(
+        *arguments, stdin=stdin, folder=folder, environ={"PYTHONPATH": os.pathsep.join([str(ROOT), str(folder)])}
+    )
+    assert done.status == 0, done
+    return done.out.strip()
