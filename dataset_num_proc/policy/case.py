@@ -47,7 +47,8 @@ class Case:
         other = self.site.also_module
         self.other_method = self.method if other is None else snapshot.start_methods.of(other).method
         self.forks = FORK in (self.method, self.other_method)
-        self.fresh = next((way for way in (self.method, self.other_method) if way != FORK), None)
+        fresh = self.method if self.method != FORK else self.other_method
+        self.fresh = fresh if fresh != FORK else None
         self.auto = request.workers is None
         self.measured = request.profile is not None and request.rows is not None
 
@@ -60,22 +61,17 @@ def usable_cpus(snapshot: Snapshot) -> tuple[int | None, dict[str, Any]]:
     """
     cpu, process = snapshot.cpu, snapshot.process
     ranks, own = process.local_world_size, process.cpus_per_rank
-    seen: dict[str, Any] = {
-        "host": cpu.host,
-        "affinity": cpu.affinity,
-        "quota": cpu.quota,
-        **cpu.declared,
-        "local_ranks": ranks,
-    }
+    seen: dict[str, Any] = {"host": cpu.host, "affinity": cpu.affinity, "quota": cpu.quota, **cpu.declared}
     usable = None
     for name, figure in seen.items():
-        if figure is None or name == "local_ranks":
+        if figure is None:
             continue
         share = int(figure) or 1
         if not (own and name in _OWN):
             share //= ranks
         if usable is None or share < usable:
             usable = share
+    seen["local_ranks"] = ranks
     return usable, seen
 
 

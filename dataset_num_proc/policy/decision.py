@@ -70,7 +70,7 @@ class Reason:
     seen: Mapping[str, Any] = field(default_factory=dict)
 
 
-_REQUESTS = frozenset({ReasonCode.ASKED, ReasonCode.OVERRIDE})
+_REQUESTS = (ReasonCode.ASKED, ReasonCode.OVERRIDE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ One job: `from_json(to_json(snapshot)) == snapshot`. Reading and writing the tex
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -29,7 +29,7 @@ SCHEMA = 1
 
 def to_json(snapshot: Snapshot) -> dict[str, Any]:
     """The snapshot as plain JSON values; `from_json` gives an equal snapshot back."""
-    document: dict[str, Any] = _plain(asdict(snapshot))
+    document: dict[str, Any] = _plain(snapshot)
     return document
 
 
@@ -79,6 +79,8 @@ def _unreadable(item: object) -> Unreadable:
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - JSON values are of any type
     """`value` in JSON's types, in a stable order."""
+    if is_dataclass(value):
+        return {part.name: _plain(getattr(value, part.name)) for part in fields(value)}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Mapping):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from operator import attrgetter
 
 from dataset_num_proc.policy import ceilings, vetoes
 from dataset_num_proc.policy.case import Case
@@ -89,16 +90,17 @@ OBSTACLES: tuple[Rule, ...] = (vetoes.streaming, vetoes.daemonic, vetoes.importi
 on them."""
 
 
-def _limit(reason: Reason) -> int:
-    return reason.limit or 0
+_limit = attrgetter("limit")
+"""Every rule sets one."""
 
 
 def _answer(case: Case, reasons: list[Reason]) -> Decision:
     """The decision that `reasons` make: the lowest limit first, and never one worker."""
     reasons.sort(key=_limit)
-    if 1 in map(_limit, reasons):
+    workers, choice = reasons[0].limit or 0, case.choice
+    if workers <= 1:
+        workers = 0
         reasons = [Reason(reason.code, 0, reason.seen) if reason.limit == 1 else reason for reason in reasons]
-    workers, choice = _limit(reasons[0]), case.choice
     if choice.hazards or (workers and choice.source != "default"):
         seen = {"method": choice.method, "source": choice.source, "hazards": list(choice.hazards)}
         reasons.append(Reason(ReasonCode.START_METHOD, None, seen))

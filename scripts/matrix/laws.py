@@ -199,7 +199,7 @@ def law_6(cell: Cell) -> str | None:
 
 
 def _has(decision: Decision, code: ReasonCode) -> bool:
-    return any(reason.code is code for reason in decision.reasons)
+    return code in [reason.code for reason in decision.reasons]
 
 
 def law_7(cell: Cell) -> str | None:
@@ -210,7 +210,10 @@ def law_7(cell: Cell) -> str | None:
 def law_8(cell: Cell) -> str | None:
     """A tighter limit gives no more."""
     workers = cell.decision.workers
-    return next((f"{less} workers with {what}" for what, less in cell.tighter if less > workers), None)
+    for what, less in cell.tighter:
+        if less > workers:
+            return f"{less} workers with {what}"
+    return None
 
 
 def law_9(cell: Cell) -> str | None:
@@ -240,8 +243,9 @@ def law_11(cell: Cell) -> str | None:
     decision = cell.decision
     if decision.binding.limit != decision.workers:
         return f"the binding limit is {decision.binding.limit}"
-    if any(reason.limit is not None and reason.limit < decision.workers for reason in decision.reasons):
-        return "another limit is lower"
+    for reason in decision.reasons:
+        if reason.limit is not None and reason.limit < decision.workers:
+            return "another limit is lower"
     asked = cell.settings.override if cell.settings.override is not None else cell.request.workers
     lowered = asked is not None and asked > 1 and decision.workers < asked
     if lowered != decision.reduced:

@@ -15,7 +15,7 @@ from math import isqrt
 from matrix.axes import AXES, MACHINE_AXES, Labels
 from matrix.cells import tighter
 
-BLOCKS, QUICK_BLOCKS = 1800, 180
+BLOCKS, QUICK_BLOCKS = 1710, 171
 VARIANTS = 2
 """Variants of each block."""
 VARIANT_AXES = ("site", "override", "settings", "work")

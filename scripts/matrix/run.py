@@ -117,7 +117,7 @@ class BlockWalk:
                 self.run.failures.setdefault(law, whole)
             self.answers[index, position, answer] += 1
             self.run.two_step += len(cell.moved)
-        self.hash.update(";".join(map(answer_in_text, cells)).encode())
+        self.hash.update(";".join(map(answer_in_text, cells, answers)).encode())
         return answers
 
 
@@ -131,8 +131,8 @@ def run(policy: Policy, blocks: int) -> Run:
     return seen
 
 
-def answer_in_text(cell: Cell) -> str:
+def answer_in_text(cell: Cell, answer: Answer) -> str:
     """All of an answer that a caller could act on."""
-    decision = cell.decision
+    binding, workers = answer
     word = "no word" if isinstance(cell.word, SiteError) else cell.word
-    return f"{decision.workers} {decision.start_method} {decision.binding.code.value} {word}"
+    return f"{workers} {cell.decision.start_method} {binding} {word}"
