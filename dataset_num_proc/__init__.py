@@ -29,6 +29,7 @@ _HOMES = {
         "SettingsError",
         "SettingsWarning",
         "SiteError",
+        "StuckInTeardown",
         "UnsafeStartMethod",
         "WorkerDied",
         "WorkerStalled",

@@ -88,6 +88,9 @@ def workers(
         ScopeBusy: another thread holds a scope with another start method.
         WorkerDied: a worker ended before its work did, or could not start; see `dataset_num_proc.watch`.
         TypeError, ValueError, SiteError: as in `num_proc`.
+
+    Warns:
+        StuckInTeardown: as in `dataset_num_proc.watch`.
     """
     from dataset_num_proc.machine.apply import applied
     from dataset_num_proc.watching import watch

@@ -5,17 +5,27 @@ One job: wording. Every figure comes from the evidence; nothing is judged here.
 
 from __future__ import annotations
 
-from dataset_num_proc.policy.autopsy import Death, Evidence, Verdict, last_error
+from collections.abc import Sequence
+
+from dataset_num_proc.policy.autopsy import Death, Evidence, Stalled, Verdict, last_error
+from dataset_num_proc.policy.ceilings import FEWEST
 from dataset_num_proc.policy.decision import Decision
 from dataset_num_proc.report import count_of, sentence, size
 
-_MOST_LINES_OF_TRACE = 6
+_MOST_STACKS = 4
 _WIDTH = 160
 _TEXT_OF_START = "bootstrapping phase"
 
 
-def death_message(verdict: Verdict, evidence: Evidence, decision: Decision | None = None) -> str:
-    """The message of a `WorkerDied`: who, of what, what was seen, what was decided, and one next step."""
+def death_message(verdict: Verdict, evidence: Evidence, decision: Decision | None = None, *, no_retry: str = "") -> str:
+    """The message of a `WorkerDied`: who, of what, what was seen, what was decided, and one next step.
+
+    Args:
+        verdict: what is to be said.
+        evidence: what was seen.
+        decision: what the workers were started on.
+        no_retry: why there is no further try, where some were made or might have helped.
+    """
     lines = [_headline(verdict, evidence)]
     parts = (
         ("means", verdict.__doc__ or ""),
@@ -24,10 +34,22 @@ def death_message(verdict: Verdict, evidence: Evidence, decision: Decision | Non
         ("said", _said(evidence)),
         ("others", _others(evidence)),
         ("decided", _decided(decision)),
-        ("next", _next(verdict, evidence)),
+        ("retry", no_retry),
+        ("next", _next(verdict, evidence, None if no_retry else _fewer(decision))),
     )
     lines += [f"  {name:<8} {text}" for name, text in parts if text]
     return "\n".join(lines)
+
+
+def teardown_message(stuck: Sequence[Stalled]) -> str:
+    """The message of a `StuckInTeardown`: what of the work is done, who would not end, and where it was."""
+    number = len(stuck)
+    who = f"{number} worker{'s' if number != 1 else ''}"
+    return (
+        f"Stuck in teardown: all results are there, but {who} did not end when told to, and had to be killed\n"
+        f"  seen     {_stacks(stuck)}\n"
+        "  next     look for what holds it there: a thread that is no daemon, a handler of SIGTERM, an exit hook"
+    )
 
 
 def _headline(verdict: Verdict, evidence: Evidence) -> str:
@@ -36,7 +58,8 @@ def _headline(verdict: Verdict, evidence: Evidence) -> str:
         death = evidence.deaths[0]
         return f"{_name(death)} {_end(death)}: {word}"
     if verdict is Verdict.STALLED:
-        return f"{len(evidence.stalled)} workers did nothing for {evidence.stalled_for:.0f} s: {word}"
+        number = len(evidence.stalled)
+        return f"{number} worker{'s' if number != 1 else ''} did nothing for {evidence.stalled_for:.0f} s: {word}"
     return f"A worker could not be started: {word}"
 
 
@@ -69,16 +92,20 @@ def _work(evidence: Evidence) -> str:
 
 def _seen(verdict: Verdict, evidence: Evidence) -> str:
     memory = evidence.memory
-    if verdict in {Verdict.OUT_OF_MEMORY, Verdict.KILLED}:
-        peak = evidence.deaths[0].peak_bytes or evidence.peak_bytes
+    first = evidence.deaths[0] if evidence.deaths else None
+    if verdict is Verdict.OUT_OF_MEMORY or (first is not None and first.signal == "SIGKILL"):
+        peak = (first.peak_bytes if first is not None else None) or evidence.peak_bytes
         held = f"; the worker held {size(peak)} at most" if peak else ""
         limit = f"; limit {size(memory.limit)}" if memory.limit is not None else ""
         return f"{_kills(evidence)}{limit}{held}"
     if verdict is Verdict.BUS_ERROR:
         return f"{size(evidence.shm_free)} free in /dev/shm, {size(evidence.disk_free)} on the disk for temporary files"
+    if verdict is Verdict.ABORTED and evidence.address_space is not None:
+        # That it was this cannot be known from here; that it is possible is more than most think of.
+        return f"each process may map {size(evidence.address_space)} (ulimit -v); one that is refused more may abort"
     if verdict is Verdict.START_FAILED and not evidence.deaths and evidence.pids_free is not None:
         return f"{evidence.pids_free} processes and threads may still be started"
-    return _stacks(evidence)
+    return _stacks(evidence.stalled)
 
 
 def _kills(evidence: Evidence) -> str:
@@ -108,10 +135,12 @@ def _said(evidence: Evidence) -> str:
     return _short(f"{frames[0]}; {where}" if where else frames[0])
 
 
-def _stacks(evidence: Evidence) -> str:
+def _stacks(stalled: Sequence[Stalled]) -> str:
     workers = []
-    for worker in evidence.stalled[:_MOST_LINES_OF_TRACE]:
-        frames = [line.strip() for line in worker.stack.splitlines() if line.strip().startswith("File ")]
+    for worker in stalled[:_MOST_STACKS]:
+        # The worker's own thread stands last, after those of libraries.
+        own = worker.stack.rpartition("Current thread 0x")[2]
+        frames = [line.strip() for line in own.splitlines() if line.strip().startswith("File ")]
         state = "stopped by a signal" if worker.state in {"T", "t"} else "waiting"
         where = "; ".join(frames[:2]) or "its stack could not be had"
         workers.append(_short(f"{worker.pid} {state}: {where}"))
@@ -130,31 +159,44 @@ def _decided(decision: Decision | None) -> str:
     return _short(f"{count_of(decision.workers)}{way} ({decision.binding.code.value}: {sentence(decision.binding)})")
 
 
-def _next(verdict: Verdict, evidence: Evidence) -> str:
+def _fewer(decision: Decision | None) -> str | None:
+    """The setting for half the workers, never for 1, which is a pool too; `None` where there were as few as can be."""
+    if decision is None:
+        return f"DATASET_NUM_PROC={FEWEST}"
+    return f"DATASET_NUM_PROC={max(decision.workers // 2, FEWEST)}" if decision.workers > FEWEST else None
+
+
+def _next(verdict: Verdict, evidence: Evidence, fewer: str | None) -> str:
     stopped = next((worker.pid for worker in evidence.stalled if worker.state in {"T", "t"}), None)
     if verdict is Verdict.STALLED and stopped is not None:
         return f"see who stops worker {stopped}; `kill -CONT {stopped}` lets it go on"
+    if verdict is Verdict.STALLED and evidence.importing is not None:
+        return (
+            f"move the map under a function: it runs while {evidence.importing} is imported, and waits for that import"
+        )
     if verdict is Verdict.START_FAILED:
-        return _next_of_start(evidence)
+        return _next_of_start(evidence, fewer)
+    if verdict is Verdict.OUT_OF_MEMORY:
+        return f"use fewer workers ({fewer}), or {_SMALLER}" if fewer else f"have one worker hold less: {_SMALLER}"
     return _NEXT[verdict]
 
 
-def _next_of_start(evidence: Evidence) -> str:
+def _next_of_start(evidence: Evidence, fewer: str | None) -> str:
     text = evidence.start_error + "".join(death.error for death in evidence.deaths[:1])
     if _TEXT_OF_START in text:
         return 'put the work of the main script under `if __name__ == "__main__":`'
     if "AF_UNIX" in text or "_get_default_tempdir" in text:  # the latter is Python 3.13.0 on the way to the former
         return "set TMPDIR to a short path, such as /tmp: the manager's socket lives there"
-    return _NEXT[Verdict.START_FAILED]
+    return f"use fewer workers: {fewer}" if fewer else "map in this process: DATASET_NUM_PROC=0"
 
 
 def _short(text: str) -> str:
     return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
 
 
+_SMALLER = "a smaller batch_size and writer_batch_size"
 _ALONE = "map a few of these rows with num_proc=None"
 _NEXT = {
-    Verdict.OUT_OF_MEMORY: "use fewer workers (DATASET_NUM_PROC=2), or a smaller batch_size and writer_batch_size",
     Verdict.KILLED: "look for who sent it: `dmesg | tail`, the scheduler's log, earlyoom or systemd-oomd",
     Verdict.SEGFAULT: f"{_ALONE} in a process of its own: `python -X faulthandler`",
     Verdict.BUS_ERROR: "free /dev/shm (docker: --shm-size) or the disk, or find who truncates a file in use",
@@ -162,7 +204,6 @@ _NEXT = {
     Verdict.SIGNALLED: "look for who sent it: a scheduler, a preemption, a time limit",
     Verdict.EXITED: "look for os._exit or sys.exit in the function and in the libraries that it calls",
     Verdict.IMPORT_FAILED: "move the function to a module that a fresh interpreter can import, or use fork",
-    Verdict.START_FAILED: "use fewer workers: DATASET_NUM_PROC=2",
     Verdict.MANAGER_DIED: "see what ended it: `dmesg | tail`",
     Verdict.STALLED: "start clean workers: DATASET_NUM_PROC_START_METHOD=forkserver",
     Verdict.UNKNOWN: f"{_ALONE} in a process of its own",

@@ -58,6 +58,10 @@ class UnsafeStartMethod(DatasetNumProcWarning):
     """Fork was asked for explicitly where live state makes it unsafe; the message lists the hazards."""
 
 
+class StuckInTeardown(DatasetNumProcWarning):
+    """The results are there, but workers did not end when told to, and were killed; the message says where each was."""
+
+
 class WorkerDied(DatasetNumProcError, RuntimeError):  # noqa: N818 - named for what happened
     """A worker, or the manager beside it, ended before its work did; the message says who, of what, and what was seen.
 

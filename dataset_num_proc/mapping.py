@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from dataset_num_proc.calls import Call
 from dataset_num_proc.policy.facts import Snapshot
 from dataset_num_proc.policy.request import Settings
-from dataset_num_proc.tries import Call, OnDeath, Recovery, run
+from dataset_num_proc.tries import OnDeath, Recovery, run
 
 __all__ = ["STALL_TIMEOUT", "filter", "map"]
 
@@ -37,7 +38,7 @@ def map(  # noqa: A001, PLR0913 - the name that it has in `datasets`; each optio
 
     Rows, order, fingerprint and cache files are those of `Dataset.map`. Where workers would be fresh interpreters, one
     is first asked whether the function arrives; if not, the work is done in this process, with a warning that quotes
-    it.
+    it. So it is where the choice is ours, workers would be forked, and the function does not pickle.
 
     Args:
         dataset: a `Dataset` or a `DatasetDict`. A streamed one is mapped without workers, as it always is.
@@ -62,6 +63,7 @@ def map(  # noqa: A001, PLR0913 - the name that it has in `datasets`; each optio
 
     Warns:
         WorkersReduced: fewer workers than asked for, or than before; the message says why.
+        StuckInTeardown: as in `dataset_num_proc.watch`.
     """
     recover = Recovery(on_death, retry_killed, stall_timeout)
     call = Call.of("map", dataset, function, args, kwargs)

@@ -7,15 +7,16 @@ Which try comes next is the policy's to say.
 
 from __future__ import annotations
 
-import inspect
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from dataset_num_proc.api import decided, settings_or_environment
+from dataset_num_proc.calls import Call
+from dataset_num_proc.death_report import death_message
 from dataset_num_proc.errors import WorkerDied, WorkersReduced, WorkerStartFailed
+from dataset_num_proc.machine.attribute_path import does_not_pickle
 from dataset_num_proc.machine.largest_child import peak_of_ended_children
 from dataset_num_proc.machine.probe import take_snapshot
 from dataset_num_proc.notices import warn
@@ -45,58 +46,6 @@ class Recovery:
         if self.on_death not in {_STEP_DOWN, "raise"}:
             message = f"on_death={self.on_death!r}: accepted is {_STEP_DOWN!r} or 'raise'"
             raise ValueError(message)
-
-
-@dataclass(frozen=True)
-class Call:
-    """A call of a data set's method, whose worker count is still open.
-
-    Attributes:
-        site: name of the method, and of its row in the dialect table.
-        dataset: whose method it is.
-        function: the first argument.
-        asked: the worker count that was asked for.
-        bound: all arguments but that.
-        streamed: the method takes no worker count.
-    """
-
-    site: str
-    dataset: Any
-    function: Callable[..., Any] | None
-    asked: object
-    bound: inspect.BoundArguments
-    streamed: bool
-
-    @classmethod
-    def of(
-        cls,
-        site: str,
-        dataset: Any,  # noqa: ANN401 - any class of `datasets`
-        function: Callable[..., Any] | None,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Call:
-        """The call with these arguments, by the signature that the method has in the installed release."""
-        signature = inspect.signature(getattr(type(dataset), site))
-        streamed = "num_proc" not in signature.parameters
-        asked = kwargs.pop("num_proc", None) if streamed else None
-        bound = signature.bind(dataset, function, *args, **kwargs)
-        return cls(site, dataset, function, bound.arguments.pop("num_proc", asked), bound, streamed)
-
-    def __call__(self, workers: int) -> Any:  # noqa: ANN401 - the class of `dataset`
-        """The call with that many workers; 0 is "in this process", for which every release has `None`."""
-        count = {} if self.streamed else {"num_proc": workers or None}
-        return getattr(type(self.dataset), self.site)(*self.bound.args, **self.bound.kwargs, **count)
-
-    def folders(self) -> Iterator[str]:
-        """Where `datasets` writes the output, and its temporary files beside it."""
-        arguments = self.bound.arguments
-        named = [arguments.get("cache_file_name"), *(arguments.get("cache_file_names") or {}).values()]
-        yield from (os.path.dirname(name) for name in named if name)  # noqa: PTH120 - as `datasets` does: "" is "here"
-        splits = self.dataset.values() if isinstance(self.dataset, dict) else [self.dataset]
-        for split in splits:
-            if split.cache_files:
-                yield os.path.dirname(split._get_cache_file_path(""))  # noqa: PTH120, SLF001 - the folder, whatever the rule
 
 
 @dataclass(frozen=True)
@@ -140,28 +89,22 @@ class _Plan:
         with (
             applied(workers=workers, cpus=cpus, start_method=self.start_method),
             removed_on_failure(self.call.folders),
-            watch(decision=self.decision, stall_timeout=self.recover.stall_timeout),
+            # Nothing of the caller's runs inside: what other threads do meanwhile has nothing to do with it.
+            watch(decision=self.decision, stall_timeout=self.recover.stall_timeout, helpers=False),
         ):
             yield
 
     def proven(self) -> int:
-        """The workers that were decided on, or 0 where a fresh one could not have the function.
+        """The workers that were decided on, or 0 where they could not have the function.
 
         Raises:
-            WorkerStartFailed: it could not, and the count was asked for.
+            WorkerStartFailed: a fresh one could not, and the count was asked for. A fork of a count that was asked for
+                is not tried: what does not pickle is the pickler's own error there, with the path.
         """
-        from dataset_num_proc.machine import arrival
-
         decision, function = self.decision, self.call.function
-        if function is None or not decision.workers or decision.start_method == FORK:
+        if function is None or not decision.workers or (decision.start_method == FORK and decision.asked is not None):
             return decision.workers
-        try:
-            with self.scope(1):
-                problem = arrival.problem(function)
-        except WorkerDied as error:
-            if decision.asked is not None:
-                raise
-            problem = str(error)
+        problem = does_not_pickle(function) if decision.start_method == FORK else self._arrival(function)
         if problem is None:
             return decision.workers
         if decision.asked is not None:
@@ -176,6 +119,18 @@ class _Plan:
             WorkersReduced,
         )
         return 0
+
+    def _arrival(self, function: Callable[..., Any]) -> str | None:
+        """Why a fresh interpreter could not have the function."""
+        from dataset_num_proc.machine import arrival
+
+        try:
+            with self.scope(1):
+                return arrival.problem(function)
+        except WorkerDied as error:
+            if self.decision.asked is not None:
+                raise
+            return str(error)
 
     def step(self, tries: Sequence[recovery.Try]) -> recovery.Step:
         """What to do after the last of `tries`, by the memory that there is now."""
@@ -201,7 +156,7 @@ def run(
             tries.append(_try(workers, error, largest))
             step = plan.step(tries)
             if step.workers is None:
-                _explain(error, step, plan.settings.memory_share)
+                _explain(error, step, plan)
                 raise
             _warn_of_step(plan, error, tries[-1], step)
             workers = step.workers
@@ -215,12 +170,13 @@ def _try(workers: int, error: WorkerDied, largest_before: int) -> recovery.Try:
     return replace(done, peak_bytes=max(largest, done.peak_bytes or 0)) if largest > largest_before else done
 
 
-def _explain(error: WorkerDied, step: recovery.Step, share: float) -> None:
-    """Has the error say why there is no further try, where fewer workers might have helped."""
+def _explain(error: WorkerDied, step: recovery.Step, plan: _Plan) -> None:
+    """Has the error say why there is no further try, where fewer workers might have helped, and what is left to do."""
     if step.for_memory:
         need, room = size(step.peak_bytes), size(step.available)
-        why = f"not in this process: a worker's peak was {need}, and of {room} available {share:.0%} may be taken"
-        error.args = (f"{error}\n  {'retry':<8} {why}",)
+        share = f"{plan.settings.memory_share:.0%}"
+        why = f"not in this process: a worker's peak was {need}, and of {room} available {share} may be taken"
+        error.args = (death_message(error.verdict, error.evidence, plan.decision, no_retry=why),)
 
 
 def _warn_of_step(plan: _Plan, error: WorkerDied, last: recovery.Try, step: recovery.Step) -> None:

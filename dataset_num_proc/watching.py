@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dataset_num_proc.death_report import death_message
-from dataset_num_proc.errors import WorkerDied, WorkerStalled, WorkerStartFailed
+from dataset_num_proc.death_report import death_message, teardown_message
+from dataset_num_proc.errors import StuckInTeardown, WorkerDied, WorkerStalled, WorkerStartFailed
 from dataset_num_proc.machine.watch import Watcher, watched
+from dataset_num_proc.notices import warn
 from dataset_num_proc.policy.autopsy import Evidence, Verdict, autopsy
 
 if TYPE_CHECKING:
@@ -46,22 +47,33 @@ class Watch:
 
 
 @contextmanager
-def watch(*, decision: Decision | None = None, stall_timeout: float | None = None) -> Iterator[Watch]:
+def watch(
+    *, decision: Decision | None = None, stall_timeout: float | None = None, helpers: bool = True
+) -> Iterator[Watch]:
     """A scope in which a dead, stuck or unstartable worker is one error that names the cause.
 
     Watches every pool that this thread makes, of `multiprocess` (maps, `load_dataset`, `save_to_disk`) and of
     `multiprocessing` (exports). The exception of a map's function is raised when it happens, not after all other
     shards; Ctrl-C is a KeyboardInterrupt. Any other exception passes as the same object. On Windows nothing is watched.
 
+    Pools of threads that have no scope of their own, such as an executor's, are watched too, and the error comes out of
+    their call. Only while two threads have scopes nobody can say whose helper a third is: its pools are not watched.
+
     Args:
         decision: what the workers were started on; it goes into the error.
         stall_timeout: seconds after which workers that use no processor and no disk, and bring no result, are called
             stuck. `None` waits for ever.
+        helpers: `False` leaves the pools of all other threads alone.
 
     Raises:
         WorkerDied: a worker or the manager ended before its work did.
         WorkerStartFailed: one could not start, or could not have the function.
         WorkerStalled: none did anything for `stall_timeout` seconds.
+
+    Warns:
+        StuckInTeardown: the results are there, but workers did not end when the pool told them to, within a second, or
+            did nothing for `stall_timeout` seconds in a pool that was closed and joined. They are killed, and the
+            results returned: an error would throw away rows that are whole.
     """
 
     def judge(evidence: Evidence, original: BaseException) -> WorkerDied:
@@ -73,5 +85,7 @@ def watch(*, decision: Decision | None = None, stall_timeout: float | None = Non
             message, verdict=verdict, exit_codes=dict(evidence.exit_codes), evidence=evidence, decision=decision
         )
 
-    with watched(judge, stall_timeout) as watcher:
+    with watched(judge, stall_timeout, helpers=helpers) as watcher:
         yield Watch(watcher)
+    if watcher.stuck:
+        warn(teardown_message(watcher.stuck), StuckInTeardown)

@@ -55,7 +55,7 @@ SECONDS_OURS = 30.0
 def main() -> int:
     """Run the tries, print the tables."""
     options = _options()
-    cut = options.cut or (6.0 if options.quick else 20.0)
+    cut = options.cut or (4.0 if options.quick else 20.0)
     # A fresh interpreter reads its modules too, so that nobody can tell by what it has read when a task arrives.
     names = [name for name in options.situations if options.method == "fork" or name != "receiving"]
     words = [",".join(names), ",".join(SIDES), str(1 if options.quick else options.tries)]
@@ -77,7 +77,7 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Compares plain `datasets` with a scope of ours where pools go wrong.")
-    parser.add_argument("--quick", action="store_true", help="one try each; plain is cut off after 6 seconds")
+    parser.add_argument("--quick", action="store_true", help="one try each; plain is cut off after 4 seconds")
     parser.add_argument("--tries", type=int, default=12, help="of each situation, on each side (12)")
     parser.add_argument("--python", nargs="+", default=[sys.executable], help="interpreters, each with its `datasets`")
     parser.add_argument("--method", choices=METHODS, default="fork", help="how the workers are started (fork)")

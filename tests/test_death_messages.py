@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import pytest
 
-from dataset_num_proc.death_report import death_message
+from dataset_num_proc.death_report import death_message, teardown_message
 from dataset_num_proc.errors import WorkerDied, WorkerStalled, WorkerStartFailed
 from dataset_num_proc.policy.autopsy import Death, Evidence, MemoryEvidence, Stalled, Verdict, autopsy
 from dataset_num_proc.policy.decision import Decision, Reason, ReasonCode
@@ -16,7 +17,10 @@ TRACE = (
     'Fatal Python error: Segmentation fault\n\nCurrent thread 0x1 (most recent call first):\n  File "a.py", line 9 in f'
 )
 GHOST = "Traceback (most recent call last):\n  File \"x\"\nModuleNotFoundError: No module named 'ghost'"
-STACK = 'Current thread 0x1 (most recent call first):\n  File "a.py", line 6 in locked\n  File "b.py", line 2 in run'
+STACK = (
+    'Thread 0x2 (most recent call first):\n  File "c.py", line 3 in follow\n\n'
+    'Current thread 0x1 (most recent call first):\n  File "a.py", line 6 in locked\n  File "b.py", line 2 in run'
+)
 MESSAGES = {
     "out of memory": (
         Evidence(
@@ -74,6 +78,39 @@ Worker 7 was ended by signal 7 (SIGBUS): bus error
   decided  4 workers by fork (asked: the count that the caller asked for)
   next     free /dev/shm (docker: --shm-size) or the disk, or find who truncates a file in use""",
     ),
+    "aborted": (
+        Evidence(deaths=(Death(7, -6, signal="SIGABRT"),), memory=MemoryEvidence(group_kills=1)),
+        """\
+Worker 7 was ended by signal 6 (SIGABRT): aborted
+  means    Compiled code gave up by itself.
+  decided  4 workers by fork (asked: the count that the caller asked for)
+  next     map a few of these rows with num_proc=None in a process of its own: what it wrote to stderr says why""",
+    ),
+    "aborted under a limit": (
+        Evidence(deaths=(Death(7, -6, signal="SIGABRT"),), address_space=4 << 30),
+        """\
+Worker 7 was ended by signal 6 (SIGABRT): aborted
+  means    Compiled code gave up by itself.
+  seen     each process may map 4.0 GiB (ulimit -v); one that is refused more may abort
+  decided  4 workers by fork (asked: the count that the caller asked for)
+  next     map a few of these rows with num_proc=None in a process of its own: what it wrote to stderr says why""",
+    ),
+    "signalled": (
+        Evidence(deaths=(Death(7, -15, signal="SIGTERM"),), memory=MemoryEvidence(group_kills=1)),
+        """\
+Worker 7 was ended by signal 15 (SIGTERM): signalled
+  means    Another signal ended it; SIGTERM comes from outside: a scheduler, a preemption, a user.
+  decided  4 workers by fork (asked: the count that the caller asked for)
+  next     look for who sent it: a scheduler, a preemption, a time limit""",
+    ),
+    "unknown": (
+        Evidence(deaths=(Death(7, None),)),
+        """\
+Worker 7 ended: unknown
+  means    It ended, and how is not known.
+  decided  4 workers by fork (asked: the count that the caller asked for)
+  next     map a few of these rows with num_proc=None in a process of its own""",
+    ),
     "exited": (
         Evidence(deaths=(Death(7, 0),)),
         """\
@@ -110,13 +147,68 @@ Manager 9 exited with status 1: start failed
   decided  4 workers by fork (asked: the count that the caller asked for)
   next     set TMPDIR to a short path, such as /tmp: the manager's socket lives there""",
     ),
+    "unguarded main": (
+        Evidence(
+            deaths=(Death(9, 1, role="manager", error="RuntimeError: its bootstrapping phase"),), start_error="EOFError"
+        ),
+        """\
+Manager 9 exited with status 1: start failed
+  means    It could not be started.
+  said     RuntimeError: its bootstrapping phase
+  decided  4 workers by fork (asked: the count that the caller asked for)
+  next     put the work of the main script under `if __name__ == "__main__":`""",
+    ),
+    "killed as it starts": (
+        Evidence(
+            deaths=(Death(9, -9, role="manager", signal="SIGKILL"),),
+            start_error="EOFError",
+            memory=MemoryEvidence(group_kills=1, limit=4 << 30, source="/sys/fs/cgroup/memory.events", before=3),
+        ),
+        """\
+Manager 9 was ended by signal 9 (SIGKILL): out of memory
+  means    The kernel killed it to have memory back.
+  seen     /sys/fs/cgroup/memory.events counted 3 → 4 kills for memory; limit 4.0 GiB
+  said     EOFError
+  decided  4 workers by fork (asked: the count that the caller asked for)
+  next     use fewer workers (DATASET_NUM_PROC=2), or a smaller batch_size and writer_batch_size""",
+    ),
+    "gone as it starts": (
+        Evidence(start_error="BrokenPipeError", memory=MemoryEvidence(named_in_kernel_log=True)),
+        """\
+A worker could not be started: out of memory
+  means    The kernel killed it to have memory back.
+  seen     the kernel's log names it as killed for memory
+  said     BrokenPipeError
+  decided  4 workers by fork (asked: the count that the caller asked for)
+  next     use fewer workers (DATASET_NUM_PROC=2), or a smaller batch_size and writer_batch_size""",
+    ),
     "manager died": (
         Evidence(deaths=(Death(9, -9, role="manager", signal="SIGKILL"),), memory=MemoryEvidence(group_kills=0)),
         """\
 Manager 9 was ended by signal 9 (SIGKILL): manager died
   means    The process that carries the workers' results ended.
+  seen     no kill for memory was counted: a user, a scheduler or a memory guard sent it
   decided  4 workers by fork (asked: the count that the caller asked for)
   next     see what ended it: `dmesg | tail`""",
+    ),
+    "waiting": (
+        Evidence(stalled=(Stalled(7, "S", STACK),), stalled_for=301.0),
+        """\
+1 worker did nothing for 301 s: stalled
+  means    No progress, and no worker used a processor or a disk, for as long as was allowed.
+  seen     7 waiting: File "a.py", line 6 in locked; File "b.py", line 2 in run
+  decided  4 workers by fork (asked: the count that the caller asked for)
+  next     start clean workers: DATASET_NUM_PROC_START_METHOD=forkserver""",
+    ),
+    "waiting for an import": (
+        Evidence(stalled=(Stalled(7, "S"), Stalled(8, "S")), stalled_for=1.6, importing="prepare"),
+        """\
+2 workers did nothing for 2 s: stalled
+  means    No progress, and no worker used a processor or a disk, for as long as was allowed.
+  seen     7 waiting: its stack could not be had
+           8 waiting: its stack could not be had
+  decided  4 workers by fork (asked: the count that the caller asked for)
+  next     move the map under a function: it runs while prepare is imported, and waits for that import""",
     ),
     "stalled": (
         Evidence(stalled=(Stalled(7, "S", STACK), Stalled(8, "T")), stalled_for=61.2),
@@ -137,20 +229,75 @@ def test_what_is_said(evidence: Evidence, message: str) -> None:
     assert death_message(autopsy(evidence), evidence, DECISION) == message
 
 
+def test_what_is_said_of_a_teardown() -> None:
+    """What is done, who would not end, where each was, and one next step; as short as the others."""
+    stuck = (Stalled(7, "S", STACK), Stalled(8, "T"))
+    assert (
+        teardown_message(stuck)
+        == """\
+Stuck in teardown: all results are there, but 2 workers did not end when told to, and had to be killed
+  seen     7 waiting: File "a.py", line 6 in locked; File "b.py", line 2 in run
+           8 stopped by a signal: its stack could not be had
+  next     look for what holds it there: a thread that is no daemon, a handler of SIGTERM, an exit hook"""
+    )
+    assert rows_of(teardown_message([Stalled(7, "S", STACK.replace("a.py", "a" * 500))] * 100)) <= 24
+
+
+def test_no_verdict_is_without_its_words() -> None:
+    """Each has at least one message above."""
+    assert {autopsy(evidence) for evidence, _ in MESSAGES.values()} == set(Verdict)
+
+
+def rows_of(text: str) -> int:
+    """How many rows of a terminal of 80 columns a text takes."""
+    return sum(max(1, -(-len(line) // 80)) for line in text.splitlines())
+
+
 @pytest.mark.parametrize(("evidence", "message"), MESSAGES.values(), ids=MESSAGES)
 def test_it_fits_a_terminal_screen(evidence: Evidence, message: str) -> None:
-    """24 lines of at most 180 characters, however much was seen."""
-    del message
-    much = Evidence(
-        deaths=tuple(Death(pid, -9, error="x" * 5000, trace="y" * 5000) for pid in range(100))
-        if evidence.deaths
-        else (),
-        stalled=tuple(Stalled(pid, "S", STACK * 100) for pid in range(100)),
-        start_error="z" * 5000 if evidence.start_error else "",
+    """24 rows of 80 columns, however much was seen."""
+    much = replace(
+        evidence,
+        deaths=tuple(
+            replace(evidence.deaths[0], pid=1 << 22, error=one.error and one.error + "x" * 5000, trace="y" * 5000)
+            for one in evidence.deaths[:1] * 100
+        ),
+        stalled=tuple(Stalled(1 << 22, "S", STACK.replace("a.py", "a" * 500) * 100) for _ in evidence.stalled * 100),
+        start_error=evidence.start_error and evidence.start_error + "z" * 5000,
     )
-    lines = death_message(autopsy(much), much, DECISION).splitlines()
-    assert len(lines) <= 24
-    assert max(map(len, lines)) <= 180
+    text = death_message(autopsy(much), much, DECISION, no_retry="of 15.0 GiB available 50% may be taken" * 3)
+    assert autopsy(much) is autopsy(evidence)
+    assert len(text) > len(message)
+    assert rows_of(text) <= 24
+
+
+NO_MEMORY = MESSAGES["out of memory"][0]
+NO_PROCESS = MESSAGES["start failed"][0]
+
+
+@pytest.mark.parametrize(
+    ("evidence", "workers", "then"),
+    [
+        (NO_MEMORY, 16, "use fewer workers (DATASET_NUM_PROC=8), or a smaller batch_size and writer_batch_size"),
+        (NO_MEMORY, 3, "use fewer workers (DATASET_NUM_PROC=2), or a smaller batch_size and writer_batch_size"),
+        (NO_MEMORY, 2, "have one worker hold less: a smaller batch_size and writer_batch_size"),
+        (NO_PROCESS, 16, "use fewer workers: DATASET_NUM_PROC=8"),
+        (NO_PROCESS, 2, "map in this process: DATASET_NUM_PROC=0"),
+    ],
+)
+def test_fewer_workers_are_fewer_than_there_were(evidence: Evidence, workers: int, then: str) -> None:
+    """The next step is one that has not been tried, and never 1, which is a pool too."""
+    decision = Decision(workers, "fork", (Reason(ReasonCode.ASKED, workers),))
+    assert death_message(autopsy(evidence), evidence, decision).splitlines()[-1] == f"  next     {then}"
+
+
+def test_when_all_tries_are_used_up() -> None:
+    """What kept the last from this process is said, and fewer workers are not advised: they have been tried."""
+    lines = death_message(Verdict.OUT_OF_MEMORY, NO_MEMORY, DECISION, no_retry="a worker's peak was 9 GiB").splitlines()
+    assert lines[-2:] == [
+        "  retry    a worker's peak was 9 GiB",
+        "  next     have one worker hold less: a smaller batch_size and writer_batch_size",
+    ]
 
 
 @pytest.mark.parametrize("verdict", list(Verdict))

@@ -12,6 +12,8 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+from dataset_num_proc.machine.main_module import pickles
+
 _DEEPEST = 20
 _CHILDREN = 200  # of one object; a large container is not pickled piece by piece
 _PLAIN_ERRORS = (TypeError, AttributeError)
@@ -45,6 +47,12 @@ def attribute_path(value: object, package: str = "multiprocess", name: str = "fn
             break
         name, value = name + found[0], found[1]
     return name
+
+
+def does_not_pickle(function: object, package: str = "multiprocess") -> str | None:
+    """Why a function cannot be sent to a worker, with the path to the part that it is about; `None` where it can."""
+    problem = pickles(function, package)
+    return f"{problem}; it is {attribute_path(function, package)}" if problem is not None else None
 
 
 def name_the_path(error: BaseException, task: tuple[Any, ...], package: str) -> None:

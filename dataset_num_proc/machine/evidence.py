@@ -38,7 +38,16 @@ def of_machine(before: memory_evidence.Counters, pid: int | None) -> Evidence:
         shm_free=host.shm_free(),
         disk_free=disk_free,
         pids_free=cgroup.pids_free(reader, pids) if pids else None,
+        address_space=_address_space(),
     )
+
+
+def _address_space() -> int | None:
+    """The limit of this process, which its children inherit; `None` for none."""
+    import resource  # there is none on Windows, where nothing is watched
+
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return None if limit == resource.RLIM_INFINITY else limit
 
 
 def of_pool(machine: Evidence, deaths: Sequence[Member], members: Sequence[Member]) -> Evidence:

@@ -5,7 +5,8 @@ One job: plain objects. They may not look at anything but their own process.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, field
 from typing import Any
 
 from dataset_num_proc.machine.observed import WORKER
@@ -26,6 +27,7 @@ class Member:
         code: its status, once it has ended.
         peak: the most memory that was seen in it, in bytes.
         died: it ended before it was told to.
+        thread: that started it.
     """
 
     process: Any
@@ -34,6 +36,7 @@ class Member:
     code: int | None = None
     peak: int | None = None
     died: bool = False
+    thread: int = field(default_factory=threading.get_ident)
 
     def ended(self) -> bool:
         """Whether it has ended since the last look."""
@@ -63,3 +66,20 @@ def severity(member: Member) -> int:
     if member.code in {0, -15}:
         return 2
     return 0 if member.code is not None and member.code < 0 else 1
+
+
+def files_of(members: list[Member]) -> list[tuple[int, str]]:
+    """Pid and path of the files of each."""
+    return [(member.process.pid, member.path) for member in members]
+
+
+def kill(process: Any) -> None:  # noqa: ANN401 - a process of either module, or `None`
+    """Ends a process that may not have been started, or may have ended."""
+    if process is not None and process.pid is not None:
+        process.kill()
+        process.join()
+
+
+def has_absent(workers: list[Any]) -> bool:
+    """Whether one of a pool's workers is none."""
+    return any(isinstance(worker, Absent) for worker in workers)

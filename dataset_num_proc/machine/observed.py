@@ -204,29 +204,3 @@ def read(path: str) -> str:
     with suppress(OSError), open(path, encoding="utf-8", errors="backslashreplace") as file:  # noqa: PTH123 - as above
         return file.read()
     return ""
-
-
-class EarlyTrace:
-    """Stands in the data that a fresh interpreter reads first, and there sets what tells of a failing import.
-
-    It reduces to plain source and to nothing of this package, which that interpreter may not be able to import yet.
-    """
-
-    _SOURCE = """
-import sys
-def tell(kind, error, trace, stock=sys.excepthook):
-    import traceback
-    try:
-        with open(path, "w", encoding="utf-8", errors="replace") as file:
-            file.writelines(traceback.format_exception(kind, error, trace))
-    except OSError:
-        pass
-    stock(kind, error, trace)
-sys.excepthook = tell
-"""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return exec, (self._SOURCE, {"path": self.path + ERROR})

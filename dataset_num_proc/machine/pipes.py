@@ -10,9 +10,11 @@ import os
 import select
 import struct
 import threading
+import time
 from typing import Any
 
 _MILLISECONDS = 100
+_SECONDS_OF_SILENCE = 2.0
 _CHUNK = 1 << 20
 _LONG = -1  # in place of a length that does not fit: eight bytes with it follow
 
@@ -58,10 +60,18 @@ def empty_while(connection: Any, writer: threading.Thread) -> None:  # noqa: ANN
 
     Raw bytes: what a killed reader left begins anywhere in a message, and to unpickle a task asks a manager that is
     gone (the FileNotFoundError that a stock pool gives in place of the death).
+
+    A thread that writes nothing for seconds may wait for what its reader holds, such as the lock of a module that is
+    being imported. It is left, and gets a broken pipe when it comes to write.
     """
+    deadline = time.monotonic() + _SECONDS_OF_SILENCE
     while writer.is_alive():
         if readable(connection.fileno(), 1):
             os.read(connection.fileno(), _CHUNK)
+            deadline = time.monotonic() + _SECONDS_OF_SILENCE
+        elif time.monotonic() > deadline:
+            connection.close()
+            return
         else:
             writer.join(0.001)
 

@@ -5,11 +5,14 @@ One job: to read them; `None` for a process that has ended, or where there is no
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from typing import NamedTuple
 
 from dataset_num_proc.machine.files import Reader, number_after
 
 _KIB = 1024
+_PF_EXITING = 4  # linux/sched.h
 
 
 class Activity(NamedTuple):
@@ -28,6 +31,19 @@ def peak_bytes(pid: int) -> int | None:
     """The most memory that a process has held at once, in bytes."""
     kib = number_after(b"\n" + (Reader().read(b"/proc/%d/status" % pid) or b""), b"\nVmHWM:", b" kB")
     return None if kib is None else kib * _KIB
+
+
+def is_ending(pid: int) -> bool:
+    """Whether a process is on its way out: a large one takes seconds to give back its memory."""
+    data = Reader().read(b"/proc/%d/stat" % pid)
+    return data is None or bool(int(data.rpartition(b")")[2].split()[6]) & _PF_EXITING)
+
+
+def looks_dead(pid: int) -> bool:
+    """Whether a process has nothing open any more: it may still take a moment to have a status."""
+    with suppress(OSError):
+        return not os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208 - names only
+    return True
 
 
 def activity(pid: int) -> Activity | None:

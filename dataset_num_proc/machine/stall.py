@@ -9,17 +9,24 @@ A worker that waits for a disk (state "D") is slow and not stuck, however long i
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from dataset_num_proc.machine.observed import STACK, read
-from dataset_num_proc.machine.processes import Activity, activity
+from dataset_num_proc.machine.processes import activity
 from dataset_num_proc.policy.autopsy import Stalled
 
 _SECONDS_FOR_STACKS = 0.3
 _AT_REST = frozenset("STtZX")
+
+
+def dump_signal() -> int | None:
+    """The signal on which workers write their stacks, unless this process uses it."""
+    number = signal.SIGUSR1
+    return int(number) if signal.getsignal(number) is signal.SIG_DFL else None
 
 
 @dataclass
@@ -50,14 +57,17 @@ class StallWatch:
             self._seen, self._since = work, now
         elif now - self._since >= self.timeout:
             self.for_seconds = now - self._since
-            self.stalled = self._stacks(workers, acts)
+            self.stalled = stacks(workers, self.dump_signal)
 
-    def _stacks(self, workers: Sequence[tuple[int, str]], acts: dict[int, Activity]) -> tuple[Stalled, ...]:
-        if self.dump_signal is not None:
-            for pid, path in workers:
-                # Without its file the worker has a handler of its own for the signal, or none, and would die of it.
-                if os.path.exists(path + STACK):  # noqa: PTH110 - paths of traces are text throughout
-                    with suppress(OSError):
-                        os.kill(pid, self.dump_signal)
-            time.sleep(_SECONDS_FOR_STACKS)
-        return tuple(Stalled(pid, acts[pid].state, read(path + STACK).strip()) for pid, path in workers if pid in acts)
+
+def stacks(workers: Sequence[tuple[int, str]], dump_signal: int | None) -> tuple[Stalled, ...]:
+    """Each worker that is there, by pid and path of its files, with its state and, where it can be had, its stack."""
+    states = {pid: act.state for pid, _ in workers if (act := activity(pid)) is not None}
+    if dump_signal is not None:
+        for pid, path in workers:
+            # Without its file the worker has a handler of its own for the signal, or none, and would die of it.
+            if os.path.exists(path + STACK):  # noqa: PTH110 - paths of traces are text throughout
+                with suppress(OSError):
+                    os.kill(pid, dump_signal)
+        time.sleep(_SECONDS_FOR_STACKS)
+    return tuple(Stalled(pid, states[pid], read(path + STACK).strip()) for pid, path in workers if pid in states)

@@ -7,36 +7,35 @@ never judges, and raises nothing of its own.
 
 from __future__ import annotations
 
-import os
-import shutil
 import signal
 import sys
-import tempfile
+import threading
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NoReturn
 
 from dataset_num_proc.machine import memory_evidence, pool_hooks
 from dataset_num_proc.machine.chains import cause_of, chain_of
+from dataset_num_proc.machine.early_start import EarlyStart
 from dataset_num_proc.machine.evidence import of_machine, of_pool, text_of
+from dataset_num_proc.machine.hazards import importing
+from dataset_num_proc.machine.interrupts import postponed, whole
 from dataset_num_proc.machine.members import Member
-from dataset_num_proc.machine.observed import MANAGER, EarlyTrace, Observed
-from dataset_num_proc.machine.stall import StallWatch
+from dataset_num_proc.machine.stall import StallWatch, dump_signal
+from dataset_num_proc.machine.traces import Traces
+from dataset_num_proc.machine.watched_managers import WatchedManagers
 from dataset_num_proc.machine.watched_pool import WatchedPool
-from dataset_num_proc.policy.autopsy import Evidence
+from dataset_num_proc.policy.autopsy import Evidence, Stalled
 
 Judge = Callable[[Evidence, BaseException], BaseException]
 """Makes the exception that stands for the evidence; the second argument is what was raised."""
 
-_SECONDS_FOR_STATUS = 0.2  # a dead process's pipes close before its status can be had
-_SECONDS_FOR_START = 2.0
-
 
 @contextmanager
-def watched(judge: Judge, stall_timeout: float | None = None) -> Iterator[Watcher]:
-    """Watches the pools that this thread makes, for the scope's length.
+def watched(judge: Judge, stall_timeout: float | None = None, *, helpers: bool = True) -> Iterator[Watcher]:
+    """Watches the pools that this thread makes, and its helpers (see `pool_hooks.observing`), for the scope's length.
 
     Raises, in place of what the scope raised: what `judge` makes of the evidence, where a worker or a manager died,
     could not start, or all were stuck; the exception that a map's worker sent, where that came first. Inside, the
@@ -44,9 +43,11 @@ def watched(judge: Judge, stall_timeout: float | None = None) -> Iterator[Watche
     """
     watcher = Watcher(judge, stall_timeout, handled=sys.exc_info()[1])
     try:
-        with pool_hooks.observing(watcher):
+        with pool_hooks.observing(watcher, helpers=helpers):
             yield watcher
     except BaseException as error:
+        if not isinstance(error, Exception):
+            watcher.end_all()
         instead = watcher.instead_of(error)
         if instead is None:
             raise
@@ -63,25 +64,27 @@ class Watcher:
     stall_timeout: float | None = None
     handled: BaseException | None = None
     evidence: list[Evidence] = field(default_factory=list)
+    stuck: list[Stalled] = field(default_factory=list)
     pools: list[WatchedPool] = field(default_factory=list)
-    managers: list[Member] = field(default_factory=list)
+    traces: Traces = field(default_factory=Traces)
+    managers: WatchedManagers = field(init=False)
     _of_pool: weakref.WeakKeyDictionary[Any, WatchedPool] = field(default_factory=weakref.WeakKeyDictionary)
     _before: memory_evidence.Counters | None = None
     _at_death: dict[int, Evidence] = field(default_factory=dict)
-    _folder: str | None = None
-    _children: int = 0
-    _starting: str | None = None
-    _raised: BaseException | None = None
+    _raised: list[BaseException] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Hand the managers what they share with the pools."""
+        self.managers = WatchedManagers(self.traces, self._start_failed)
 
     # --- what the hooks call ------------------------------------------------------------------------------------------
 
     def adopt_pool(self, pool: Any, package: str) -> None:  # noqa: ANN401 - a pool of either module
         """Begins to watch a pool that has its queues and no worker yet."""
-        if self._before is None:
-            self._before = memory_evidence.counters()
-        number = _dump_signal() if self.stall_timeout is not None else None
+        self._count_kills()
+        number = dump_signal() if self.stall_timeout is not None else None
         stall = StallWatch(self.stall_timeout, number) if self.stall_timeout is not None else None
-        watched_pool = WatchedPool(package, self._next_path, self._first_death, stall, number)
+        watched_pool = WatchedPool(package, self.traces.next_path, self._first_death, stall, number)
         watched_pool.handled = sys.exc_info()[1]
         watched_pool.adopt(pool)
         self.pools.append(watched_pool)
@@ -91,51 +94,27 @@ class Watcher:
         def populate() -> None:
             del pool._repopulate_pool  # it holds the pool, which would never be collected
             try:
-                stock()
+                with self.traces.starting():
+                    stock()
             except OSError as error:
-                self._start_failed(watched_pool.start_method, error)
-            finally:
-                self._starting = None
+                watched_pool.look()  # of a child that died before it had its data, a broken pipe is all that is raised
+                self._start_failed(watched_pool.start_method, error, watched_pool.deaths)
             watched_pool.begin(pool)
 
         pool._repopulate_pool = populate
 
     def adopt_manager(self, manager: Any, package: str) -> None:  # noqa: ANN401 - a manager of either module
         """Begins to watch a manager that has not been started yet."""
-        stock = manager.start
-
-        def start(initializer: Callable[..., Any] | None = None, initargs: tuple[Any, ...] = ()) -> None:
-            del manager.start
-            path = self._next_path()
-            try:
-                stock(Observed(initializer, package, path, MANAGER), initargs)
-            except (EOFError, OSError) as error:
-                child = Member(getattr(manager, "_process", None), path, MANAGER)
-                self._start_failed(manager._ctx.get_start_method(), error, child)
-            finally:
-                self._starting = None
-            self.managers.append(Member(manager._process, path, MANAGER))
-
-        manager.start = start
+        self._count_kills()
+        self.managers.adopt(manager, package)
 
     def end_manager(self, process: Any) -> None:  # noqa: ANN401 - a manager's process
         """Notes a manager that ended before it was told to."""
-        for member in self.managers:
-            if member.process is process and member.code is None:
-                if isinstance(sys.exc_info()[1], Exception):
-                    process.join(_SECONDS_FOR_STATUS if self._looks_dead(process) else 0)
-                member.died = member.ended()
+        self.managers.note_end(process)
 
-    @staticmethod
-    def _looks_dead(process: Any) -> bool:  # noqa: ANN401 - a manager's process
-        """Whether a process has nothing open any more: it may still take a moment to have a status."""
-        with suppress(OSError):
-            return not os.listdir(f"/proc/{process.pid}/fd")  # noqa: PTH208 - names only
-        return True
-
-    def early_trace(self) -> EarlyTrace | None:
+    def early_trace(self) -> EarlyStart | None:
         """What goes to the fresh interpreter that is being started."""
-        return None if self._starting is None else EarlyTrace(self._starting)
+        return self.traces.early()
 
     def leave_pool(self, pool: Any, error: BaseException | None) -> None:  # noqa: ANN401 - a pool of either module
         """Raises what belongs in place of `error`, where a pool's block ended with one."""
@@ -156,9 +135,9 @@ class Watcher:
 
     def instead_of(self, error: BaseException) -> BaseException | None:
         """What belongs in place of an error that leaves the scope; `None` where that is the error itself."""
-        if error is self._raised:
+        if self._is_ours(error):
             return None
-        for watched_pool in self.pools:
+        for watched_pool in self._pools_here():
             if not watched_pool.judged:
                 instead = self._instead_in(watched_pool, error)
                 if instead is not None:
@@ -172,9 +151,9 @@ class Watcher:
         if interrupt is not None or not isinstance(error, Exception):
             # Ctrl-C reaches the workers too, and comes out as the TimeoutError of a result that nobody waited for.
             return self._raise(interrupt, error) if interrupt is not None else None
-        if error is self._raised or not (pool.maps or pool.lost in chain):
+        if self._is_ours(error) or not (pool.maps or pool.lost in chain):
             return None
-        dead_manager = [member for member in self.managers if member.died]
+        dead_manager = [member for member in self.managers.of_thread(pool.thread) if member.died]
         # What came first counts: a failure is only kept where nobody had died before.
         for_want_of_manager = bool(dead_manager) and isinstance(pool.failure, (EOFError, OSError))
         if pool.maps and pool.failure is not None and not for_want_of_manager:
@@ -183,35 +162,44 @@ class Watcher:
             return self._raise(self.judge(self._evidence(pool, dead_manager), error), error)
         return None
 
+    def _pools_here(self) -> list[WatchedPool]:
+        """Those of this thread; what goes wrong here says nothing about another's."""
+        return [pool for pool in self.pools if pool.thread == threading.get_ident()]
+
+    def _is_ours(self, error: BaseException) -> bool:
+        return any(error is raised for raised in self._raised)
+
     def _raise(self, instead: BaseException, error: BaseException) -> BaseException | None:
-        self._raised = instead
+        self._raised.append(instead)
         return None if instead is error else instead
 
-    def _start_failed(self, start_method: str | None, error: Exception, child: Member | None = None) -> None:
+    def _start_failed(self, start_method: str | None, error: Exception, deaths: Sequence[Member]) -> NoReturn:
         """Raises the diagnosis of a process that could not be started, or did not come as far as to answer."""
-        deaths = []
-        if child is not None and child.process is not None and child.process.pid is not None:
-            child.process.join(_SECONDS_FOR_START)
-            child.ended()
-            deaths = [child]
-        evidence = of_pool(self._now(None), deaths, deaths)
+        evidence = of_pool(self._now(deaths[0] if deaths else None), deaths, deaths)
         said = next((death.error for death in evidence.deaths if death.error), "") or text_of(error)
-        for pool in self.pools:
+        for pool in self._pools_here():
             pool.judged = True
-        self._raised = self.judge(replace(evidence, start_error=said, start_method=start_method), error)
-        raise self._raised from error
+        diagnosis = self.judge(replace(evidence, start_error=said, start_method=start_method), error)
+        self._raised.append(diagnosis)
+        raise diagnosis from error
 
     def _evidence(self, pool: WatchedPool, dead_managers: list[Member]) -> Evidence:
         first = self._at_death.get(id(pool)) or self._now(dead_managers[0] if dead_managers else None)
         stall = pool.stall
         found = replace(
-            of_pool(first, [*pool.deaths, *dead_managers], [*pool.members, *self.managers]),
+            of_pool(first, [*pool.deaths, *dead_managers], [*pool.members, *self.managers.of_thread(pool.thread)]),
             start_method=pool.start_method,
             stalled=stall.stalled if stall is not None else (),
             stalled_for=stall.for_seconds if stall is not None else 0.0,
+            importing=importing(sys._getframe()),
         )
         self.evidence.append(found)
         return found
+
+    def _count_kills(self) -> None:
+        """Has the kernel's counters as they stand before the first process is started."""
+        if self._before is None:
+            self._before = memory_evidence.counters()
 
     def _first_death(self, pool: WatchedPool, member: Member) -> None:
         self._at_death[id(pool)] = self._now(member)
@@ -222,25 +210,22 @@ class Watcher:
 
     # --- files --------------------------------------------------------------------------------------------------------
 
-    def _next_path(self) -> str:
-        if self._folder is None:
-            self._folder = tempfile.mkdtemp(prefix="dataset_num_proc-")
-        self._children += 1
-        self._starting = f"{self._folder}/{self._children}"
-        return self._starting
+    def end_all(self) -> None:
+        """Ends the pools and managers of the scope: Ctrl-C may have come before their own blocks could see to it."""
+        with postponed():
+            for pool in self.pools:
+                pool.terminate()
+            self.managers.end_all()
 
+    @whole
     def close(self) -> None:
         """Stops to look, and removes what the children have left."""
         for pool in self.pools:
             pool.end()
+            self.stuck += pool.stuck
         # They hold this watch, and processes hold files, which would stay open until the next collection of cycles.
         self.pools.clear()
-        self.managers.clear()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-
-
-def _dump_signal() -> int | None:
-    """The signal on which workers write their stacks, unless this process uses it."""
-    number = signal.SIGUSR1
-    return int(number) if signal.getsignal(number) is signal.SIG_DFL else None
+        self._of_pool.clear()
+        self._raised.clear()
+        self.managers.forget()
+        self.traces.remove()

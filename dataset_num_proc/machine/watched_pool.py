@@ -12,22 +12,22 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from dataset_num_proc.machine import pipes
 from dataset_num_proc.machine.attribute_path import name_the_path
 from dataset_num_proc.machine.largest_child import peak_of_ended_children
-from dataset_num_proc.machine.members import Absent, Member, PoolBroken, severity
+from dataset_num_proc.machine.members import Absent, Member, PoolBroken, files_of, has_absent, kill, severity
 from dataset_num_proc.machine.observed import WORKER, Observed
 from dataset_num_proc.machine.processes import peak_bytes
-from dataset_num_proc.machine.stall import StallWatch
-from dataset_num_proc.machine.teardown import taken_down
+from dataset_num_proc.machine.stall import StallWatch, stacks
+from dataset_num_proc.machine.teardown import end_workers, fail_pending, taken_down
+from dataset_num_proc.policy.autopsy import Stalled
 
 _SECONDS_BETWEEN_LOOKS = 0.05  # the pool of `datasets` looks as often
 _LOOKS_BETWEEN_PEAKS = 2
-_RUN = "RUN"  # the pool module's own word for the state
+_RUN, _CLOSE = "RUN", "CLOSE"  # the pool module's own words for its state
 
 
 @dataclass
@@ -40,6 +40,7 @@ class WatchedPool:
         at_first_death: called when the first worker has died, with it.
         stall: looks for progress; `None` where nobody asked.
         dump_signal: on which workers write their stacks.
+        thread: that makes it.
     """
 
     package: str
@@ -47,8 +48,10 @@ class WatchedPool:
     at_first_death: Callable[[WatchedPool, Member], None]
     stall: StallWatch | None = None
     dump_signal: int | None = None
+    thread: int = field(default_factory=threading.get_ident)
     members: list[Member] = field(default_factory=list)
     deaths: list[Member] = field(default_factory=list)
+    stuck: list[Stalled] = field(default_factory=list)
     failure: BaseException | None = None
     start_method: str | None = None
     handled: BaseException | None = None
@@ -62,7 +65,7 @@ class WatchedPool:
     _thread: threading.Thread | None = None
     _workers: list[Any] = field(default_factory=list)
     _cache: dict[int, Any] = field(default_factory=dict)
-    _pool: weakref.ref[Any] | None = None
+    _pool: Callable[[], Any] = field(default=lambda: None)
 
     @property
     def broken(self) -> bool:
@@ -92,6 +95,14 @@ class WatchedPool:
         self._over.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
+
+    def terminate(self) -> None:
+        """Ends the pool, unless it has ended, and what is left of one that never came to be."""
+        pool = self._pool()
+        if hasattr(pool, "_terminate"):
+            pool.terminate()
+        for member in self.members:
+            kill(member.process)
 
     # --- what stands in front of the pool's methods ---------------------------------------------------------------
 
@@ -135,7 +146,7 @@ class WatchedPool:
                     result = loads(data)
                 except Exception as error:  # noqa: BLE001 - the thread that would end here answers for all results
                     self._note_failure(error)
-                    self._fail_pending(error)
+                    fail_pending(self._cache, error)
                     continue
                 if result is not None and not result[2][0]:
                     self.look()
@@ -146,7 +157,7 @@ class WatchedPool:
 
     def _check(self, stock: Callable[[Any], None]) -> Callable[[], None]:
         def check() -> None:
-            pool = self._pool() if self._pool is not None else None
+            pool = self._pool()
             if pool is not None:
                 stock(pool)
             if self.broken:
@@ -157,7 +168,12 @@ class WatchedPool:
     def _terminate(self, *parts: Any) -> None:  # noqa: ANN401 - the stock signature: the parts of a pool
         self.look()
         self.end()
-        taken_down(self.members, self._read_over, *parts)
+        taken_down(self.members, self._read_over, self._note_stuck, *parts)
+
+    def _note_stuck(self, members: list[Member]) -> None:
+        """Notes workers that will not end, where all that they were to do is done: else their end is no news."""
+        if not self._cache and not self.broken and self.failure is None:
+            self.stuck += stacks(files_of(members), self.dump_signal)
 
     # --- the look ---------------------------------------------------------------------------------------------------
 
@@ -169,8 +185,8 @@ class WatchedPool:
                 self._look_closer()
             looks += 1
             if self.broken:
-                self._fail_pending(self.lost)
-            if self.maps and (self.broken or self.failure is not None) and not _has_absent(self._workers):
+                fail_pending(self._cache, self.lost)
+            if self.maps and (self.broken or self.failure is not None) and not has_absent(self._workers):
                 # `datasets` compares the pids of the pool after each result, and waits for all shards otherwise.
                 self._workers.append(Absent())
 
@@ -189,7 +205,7 @@ class WatchedPool:
 
     def _spent(self) -> bool:
         """Whether workers of this pool end by themselves: they have a number of tasks, or there is no more work."""
-        pool = self._pool() if self._pool is not None else None
+        pool = self._pool()
         return pool is None or pool._maxtasksperchild is not None or pool._state != _RUN
 
     def _weigh(self, member: Member) -> None:
@@ -203,21 +219,23 @@ class WatchedPool:
         for member in alive:
             member.peak = max(peak_bytes(member.process.pid) or 0, member.peak or 0) or None
         if self.stall is not None and not self.broken:
-            self.stall.look([(member.process.pid, member.path) for member in alive], pending=bool(self._cache))
+            self.stall.look(files_of(alive), pending=bool(self._cache) or self._closed())
+            if self.stall.stalled and not self._cache:
+                self._end_stuck()
+
+    def _closed(self) -> bool:
+        """Whether the pool has been told that no more work comes: who joins it waits for the workers' own end."""
+        return getattr(self._pool(), "_state", None) == _CLOSE
+
+    def _end_stuck(self) -> None:
+        """Ends the workers of a closed pool that have nothing to do and do not end."""
+        with self._lock:  # no look takes their end for a death
+            end_workers(self.members, lambda _: None)
+            if self.stall is not None:
+                self.stuck += self.stall.stalled
+                self.stall.stalled = ()
 
     def _note_failure(self, error: BaseException) -> None:
         with self._lock:
             if self.failure is None and not self.deaths:
                 self.failure = error
-
-    def _fail_pending(self, error: BaseException) -> None:
-        for job, result in list(self._cache.items()):
-            with suppress(KeyError):
-                if hasattr(result, "_number_left"):
-                    result._number_left = 1  # a result of many chunks is ready when the last one is
-                result._set(getattr(result, "_index", 0), (False, error))
-                del self._cache[job]  # an iterator stays otherwise, and would get the error again
-
-
-def _has_absent(workers: list[Any]) -> bool:
-    return any(isinstance(worker, Absent) for worker in workers)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from dataset_num_proc.policy.described import Described
 
 _IMPORT_ERRORS = ("ModuleNotFoundError", "ImportError", "AttributeError", "NameError", "FileNotFoundError")
+_SILENCE = ("EOFError", "BrokenPipeError", "ConnectionResetError")
 
 
 class Verdict(Described):
@@ -125,10 +126,12 @@ class Evidence:
         memory: kills and limits.
         shm_free, disk_free, pids_free: free bytes of `/dev/shm` and of the folder for temporary files, and tasks that
             may still be started, at the first death.
+        address_space: bytes that each process may map at most (`ulimit -v`); `None` where there is no such limit.
         start_method: how the workers were started.
         start_error: text of the error that kept a process from starting.
         stalled: every worker, where none made progress.
         stalled_for: seconds without progress.
+        importing: the module whose import was in progress on the thread that made the pool.
         peak_bytes: the most memory that any one worker held at once.
     """
 
@@ -138,10 +141,12 @@ class Evidence:
     shm_free: int | None = None
     disk_free: int | None = None
     pids_free: int | None = None
+    address_space: int | None = None
     start_method: str | None = None
     start_error: str = ""
     stalled: tuple[Stalled, ...] = ()
     stalled_for: float = 0.0
+    importing: str | None = None
     peak_bytes: int | None = None
 
 
@@ -157,11 +162,28 @@ _SIGNALS = {
 def autopsy(evidence: Evidence) -> Verdict:
     """The verdict on the first death, else on the failed start, else on the stall."""
     if evidence.start_error:
-        first = evidence.deaths[0] if evidence.deaths else Death(None, None)
-        return _of_start(evidence.start_error if not first.error else first.error)
+        return _of_failed_start(evidence)
     if evidence.deaths:
         return _of_death(evidence.deaths[0], evidence)
     return Verdict.STALLED if evidence.stalled else Verdict.UNKNOWN
+
+
+def _of_failed_start(evidence: Evidence) -> Verdict:
+    """Of a process that did not come as far as to answer.
+
+    What the parent then has is the end of a pipe: no more than that the child is gone. How it went is in its status,
+    and where there is none, in the kernel's counters; a child that failed by itself has said so.
+    """
+    first = evidence.deaths[0] if evidence.deaths else Death(None, None)
+    if first.signal is not None:
+        return _of_death(first, evidence)
+    if first.exit_code is None and evidence.memory.proven and _is_silence(first.error or evidence.start_error):
+        return Verdict.OUT_OF_MEMORY
+    return _of_start(first.error or evidence.start_error)
+
+
+def _is_silence(text: str) -> bool:
+    return last_error(text).startswith(_SILENCE)
 
 
 def _of_start(text: str) -> Verdict:

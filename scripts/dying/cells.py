@@ -16,9 +16,10 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 
@@ -29,7 +30,20 @@ SECONDS_TO_END = 2.0
 
 _HELPERS = ("resource_tracker", "forkserver")
 _MARK = "mark"
+_READY = "ready"
 _WORKING = "working"
+
+
+class Event(NamedTuple):
+    """What happens to a cell from outside.
+
+    Attributes:
+        after: seconds from the beginning of what it does.
+        act: does it, by the cell's pid, which is its process group's too.
+    """
+
+    after: float
+    act: Callable[[int], object]
 
 
 def mark(folder: str) -> None:
@@ -62,35 +76,50 @@ def soon(folder: str, act: Callable[[], bool]) -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def outcome_of(act: Callable[[], object], folder: str) -> Outcome:
-    """What comes out of `act`, how long after the mark, and what is still running then."""
+def outcome_of(act: Callable[[], Outcome | None], folder: str) -> Outcome:
+    """What comes out of `act`, how long after the mark, and what is still running then; and what `act` says itself."""
     error: BaseException | None = None
+    said: Outcome | None = None
     try:
-        act()
+        said = act()
     except BaseException as caught:  # noqa: BLE001 - whatever comes is what is asked for
         error = caught
     now = time.monotonic()
-    evidence = getattr(error, "evidence", None)
-    first = evidence.deaths[0] if evidence is not None and evidence.deaths else None
     marked = Path(folder, _MARK)
     return {
         "error": type(error).__name__ if error is not None else None,
         "text": str(error) if error is not None else "",
         "verdict": getattr(getattr(error, "verdict", None), "value", None),
-        "code": first.exit_code if first is not None else None,
-        "listed": getattr(error, "exit_codes", {}).get(first.pid) if first is not None else None,
-        "role": first.role if first is not None else None,
+        **_evidence_of(error),
         "seconds": round(now - float(marked.read_text(encoding="utf-8")), 3) if marked.exists() else None,
         "left": [_described(process) for process in _living(os.getpid()) if not _is_helper(process)],
+        **(said or {}),
     }
 
 
-def cell(act: Callable[[str], object], seconds: float) -> Outcome:
+def _evidence_of(error: BaseException | None) -> Outcome:
+    """Of the first death, where the error has evidence of one."""
+    evidence: Any = getattr(error, "evidence", None)
+    if evidence is None or not evidence.deaths:
+        return dict.fromkeys(("code", "listed", "role", "rows", "peak", "memory"))
+    first = evidence.deaths[0]
+    return {
+        "code": first.exit_code,
+        "listed": getattr(error, "exit_codes", {}).get(first.pid),
+        "role": first.role,
+        "rows": first.rows,
+        "peak": first.peak_bytes,
+        "memory": asdict(evidence.memory),
+    }
+
+
+def cell(act: Callable[[str], Outcome | None], seconds: float, event: Event | None = None) -> Outcome:
     """What comes out of `act`, which gets a folder of its own, in a process of its own.
 
     Args:
-        act: what to do; its exception is the outcome.
+        act: what to do; its exception is the outcome, and what it returns is part of it.
         seconds: after which the cell is ended, with all that it started, and has `hung`.
+        event: what happens to it meanwhile.
     """
     with tempfile.TemporaryDirectory(prefix="dying-") as folder:
         result = Path(folder, "outcome")
@@ -98,17 +127,41 @@ def cell(act: Callable[[str], object], seconds: float) -> Outcome:
         pid = os.fork()
         if pid == 0:
             _child(act, folder, result)
-        ended = _wait(pid, seconds)
-        _gone_within(pid, SECONDS_TO_END if ended else 0.0)
-        later = [_described(process) for process in _living(pid)] if ended else []
+        with _happening(event, pid, folder):
+            status = _wait(pid, seconds)
+        settle(pid, SECONDS_TO_END if status is not None else 0.0)
+        later = [_described(process) for process in _living(pid)] if status is not None else []
         _kill(pid)
-        if not ended:
+        if status is None:
             os.waitpid(pid, 0)
         out: Outcome = json.loads(result.read_text(encoding="utf-8")) if result.exists() else {}
-        return {"hung": not ended, "lost": ended and not out, "later": later, **out}
+        ended = status is not None
+        return {"hung": not ended, "lost": ended and not out, "status": status, "later": later, **out}
 
 
-def _child(act: Callable[[str], object], folder: str, result: Path) -> None:
+@contextmanager
+def _happening(event: Event | None, pid: int, folder: str) -> Iterator[None]:
+    """Has the event happen at its time, unless the cell has ended before."""
+    over = threading.Event()
+
+    def wait() -> None:
+        while event is not None and not over.wait(0.001):
+            if Path(folder, _READY).exists():
+                if not over.wait(event.after):
+                    mark(folder)
+                    event.act(pid)
+                return
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _child(act: Callable[[str], Outcome | None], folder: str, result: Path) -> None:
     """The cell's process: a session of its own, quiet, and with Ctrl-C as at a terminal."""
     status = 1
     try:
@@ -117,6 +170,7 @@ def _child(act: Callable[[str], object], folder: str, result: Path) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         signal.signal(signal.SIGINT, signal.default_int_handler)
         tempfile.tempdir = folder
+        Path(folder, _READY).touch()
         out = json.dumps(outcome_of(lambda: act(folder), folder))
         result.write_text(out, encoding="utf-8")
         status = 0
@@ -126,19 +180,21 @@ def _child(act: Callable[[str], object], folder: str, result: Path) -> None:
         os._exit(status)
 
 
-def _wait(pid: int, seconds: float) -> bool:
-    """Whether the child ended within that time."""
+def _wait(pid: int, seconds: float) -> int | None:
+    """The child's exit status, negative for a signal; `None` if it does not end within that time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        if os.waitpid(pid, os.WNOHANG)[0]:
-            return True
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
         time.sleep(0.02)
-    return False
+    return None
 
 
-def _gone_within(session: int, seconds: float) -> None:
+def settle(session: int, seconds: float) -> None:
+    """Waits for the end of what a cell has left, for as long at most."""
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and any(_living(session)):
+    while time.monotonic() < deadline and not all(map(_is_helper, _living(session))):
         time.sleep(0.02)
 
 

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ def lines_of(python: str, module: str, arguments: Sequence[str], seconds: float)
         timer = threading.Timer(seconds, process.kill)
         timer.start()
         try:
-            yield from (json.loads(line) for line in process.stdout or ())
+            yield from outcomes(process.stdout or ())
             status = process.wait()
         finally:
             timer.cancel()
@@ -53,3 +53,14 @@ def lines_of(python: str, module: str, arguments: Sequence[str], seconds: float)
             words.seek(0)
             message = f"{' '.join(command)} ended with {status}:\n{words.read()[-2000:]}"
             raise RuntimeError(message)
+
+
+def outcomes(lines: Iterable[str]) -> Generator[dict[str, Any], None, list[str]]:
+    """The objects among the lines; returns the lines that are none."""
+    others = []
+    for line in lines:
+        if line.startswith("{"):
+            yield json.loads(line)
+        else:
+            others.append(line)
+    return others

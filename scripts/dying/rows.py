@@ -5,6 +5,7 @@ One job: functions for `datasets`, in a module that a fresh interpreter can impo
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
@@ -19,6 +20,11 @@ ROWS = 40
 FATAL_ROW = 7
 SECONDS_A_ROW = 0.3
 """A shard of these rows takes longer than a death may take to come out, so that nobody may wait for it."""
+
+SHARDS = 4
+CHUNK = 4 << 20
+HELD = 132 << 20
+"""Bytes that a worker holds at once: of 512 MiB, two workers' fit and four's do not, with what each has of its own."""
 
 
 class OneWay(Exception):  # noqa: N818 - what it cannot do
@@ -96,3 +102,52 @@ def shard(rows: int, folder: str) -> Iterator[tuple[int, bool, int]]:
         working(folder)
         time.sleep(SECONDS_A_ROW)
         yield 0, False, 1
+
+
+def brief(row: dict[str, Any], index: int) -> dict[str, int]:
+    """Takes little time."""
+    del row
+    time.sleep(0.01)
+    return {"y": index}
+
+
+def segfaults(row: dict[str, Any], index: int, bad: int, folder: str) -> dict[str, int]:
+    """Compiled code reads from no address, at one row."""
+    del row
+    if index == bad:
+        mark(folder)
+        ctypes.string_at(0)
+    return {"y": index}
+
+
+def grows(row: dict[str, Any], index: int, folder: str) -> dict[str, int]:
+    """Takes memory without end, at one row; the rows after it are slow."""
+    del row
+    block = []
+    while index == FATAL_ROW:
+        mark(folder)
+        block.append(bytearray(b"x") * CHUNK)
+    time.sleep(SECONDS_A_ROW if index > FATAL_ROW else 0)
+    return {"y": index}
+
+
+def holds(row: dict[str, Any], index: int, folder: str) -> dict[str, int]:
+    """Holds some memory, at the first row of each shard of four; in the first try until all four do, which is never."""
+    del row
+    if index % (ROWS // SHARDS) == 0:
+        begun = Path(folder, f"begun-{index}")
+        first = not begun.exists()
+        begun.touch()
+        block = []
+        for _ in range(HELD // CHUNK):
+            block.append(bytearray(b"x") * CHUNK)
+            time.sleep(0.005)
+        Path(folder, f"holds-{index}").touch()
+        while first and len(list(Path(folder).glob("holds-*"))) < SHARDS:
+            time.sleep(0.01)
+    return {"y": index}
+
+
+def works(row: dict[str, Any], loops: int) -> dict[str, int]:
+    """Uses the processor."""
+    return {"y": sum(range(loops)) + row["x"]}

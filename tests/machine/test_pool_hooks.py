@@ -7,7 +7,11 @@ import multiprocessing.pool
 import multiprocessing.spawn
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
+from dataset_num_proc.errors import WorkerDied
 from dataset_num_proc.watching import watch
 from tests.capabilities import needs_datasets, needs_linux
 
@@ -62,22 +66,49 @@ def test_threads_end_their_watches_in_any_order() -> None:
     assert held() == before
 
 
-def test_a_pool_of_another_thread_is_not_watched() -> None:
-    """It has its stock methods."""
-    seen: list[bool] = []
+def is_watched() -> bool:
+    """Whether a pool that is made now, by this thread, is watched: else it has its stock methods alone."""
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        return "_terminate_pool" in vars(pool)
 
-    def other() -> None:
-        with multiprocessing.get_context("fork").Pool(1) as pool:
-            seen.append("_terminate_pool" in vars(pool))
 
-    with watch():
-        thread = threading.Thread(target=other)
-        thread.start()
-        thread.join()
+def test_a_pool_of_a_helping_thread() -> None:
+    """It is watched, whether the thread was there before the scope or not, unless the scope wants its own alone."""
+    with ThreadPoolExecutor(1) as old:
+        assert not old.submit(is_watched).result(10)
+        with watch(), ThreadPoolExecutor(1) as new:
+            assert [old.submit(is_watched).result(10), new.submit(is_watched).result(10), is_watched()] == [True] * 3
+        with watch(helpers=False):
+            assert [old.submit(is_watched).result(10), is_watched()] == [False, True]
+        assert not old.submit(is_watched).result(10)
+
+
+def test_whose_helper_a_thread_is() -> None:
+    """With scopes of two threads, a third's pools belong to neither, and each has its own."""
+
+    def nested(helper: ThreadPoolExecutor) -> list[bool]:
+        with watch():
+            return [is_watched(), helper.submit(is_watched).result(10)]
+
+    with ThreadPoolExecutor(1) as other, ThreadPoolExecutor(1) as helper, watch():
+        assert other.submit(nested, helper).result(10) == [True, False]
+        assert helper.submit(is_watched).result(10)
+
+
+def test_a_death_in_a_helping_thread() -> None:
+    """The diagnosis comes out of that thread's call, and pools of others go on."""
+
+    def dies() -> None:
         with multiprocessing.get_context("fork").Pool(1) as pool:
-            seen.append("_terminate_pool" in vars(pool))
-            assert pool.map(pid_of, [1]) != [os.getpid()]
-    assert seen == [False, True]
+            pool.apply(os._exit, (3,))
+
+    with watch(), ThreadPoolExecutor(1) as helper, multiprocessing.get_context("fork").Pool(1) as pool:
+        with pytest.raises(WorkerDied) as caught:
+            helper.submit(dies).result(20)
+        assert caught.value.verdict == "exited"
+        assert pool.map(abs, [-1, -2]) == [1, 2]
+        with pytest.raises(KeyError, match="0"):  # an error of the scope's thread is none of the helper's
+            raise KeyError(0)
 
 
 def test_a_pool_outlives_its_watch() -> None:

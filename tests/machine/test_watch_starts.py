@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.capabilities import needs_datasets, needs_linux
 from tests.scripts import Finished, run
 
@@ -18,6 +20,22 @@ def same(row):
     return row
 with watch():
     datasets.Dataset.from_dict({"x": [1, 2, 3, 4]}).map(same, num_proc=2)
+"""
+
+DIES = """
+import os, signal, sys
+import multiprocess
+if __name__ == "__mp_main__" and sys.argv[-1] in multiprocess.current_process().name:
+    os.kill(os.getpid(), signal.SIGKILL)
+import datasets
+from dataset_num_proc import watch
+def same(row):
+    return row
+if __name__ == "__main__":
+    multiprocess.set_start_method(sys.argv[-2])
+    datasets.disable_progress_bars()
+    with watch():
+        datasets.Dataset.from_dict({"x": [1, 2, 3, 4]}).map(same, num_proc=2)
 """
 
 pytestmark = [needs_linux, needs_datasets]
@@ -58,3 +76,19 @@ def test_a_long_folder_for_temporary_files(tmp_path: Path) -> None:
     text = last_lines(finished)
     assert text.startswith("WorkerStartFailed")
     assert "set TMPDIR to a short path" in text
+
+
+@pytest.mark.parametrize(
+    ("method", "who", "role", "word"),
+    [
+        ("spawn", "Manager", "Manager", "manager died"),
+        ("forkserver", "PoolWorker", "Worker", "killed"),
+    ],
+)
+def test_killed_while_it_starts(method: str, who: str, role: str, word: str, tmp_path: Path) -> None:
+    """It is what its status says, and no failed start: all that the parent gets is the end of a pipe."""
+    script = tmp_path / "script.py"
+    script.write_text(DIES)
+    text = last_lines(run(script, method, who))
+    assert text.startswith(f"WorkerDied: {role} ")
+    assert text.splitlines()[0].endswith(f"was ended by signal 9 (SIGKILL): {word}")

@@ -101,6 +101,38 @@ def test_a_failed_start(text: str, verdict: Verdict) -> None:
     assert autopsy(Evidence(start_error=text)) is verdict
 
 
+@pytest.mark.parametrize(
+    ("child", "memory", "verdict"),
+    [
+        (died(-9, "SIGKILL"), PRESSURE, Verdict.OUT_OF_MEMORY),
+        (died(-9, "SIGKILL", role="manager"), PRESSURE, Verdict.OUT_OF_MEMORY),
+        (died(-9, "SIGKILL"), MemoryEvidence(group_kills=0), Verdict.KILLED),
+        (died(-9, "SIGKILL", role="manager"), MemoryEvidence(group_kills=0), Verdict.MANAGER_DIED),
+        (died(-11, "SIGSEGV"), PRESSURE, Verdict.SEGFAULT),
+        (died(None), PRESSURE, Verdict.OUT_OF_MEMORY),
+        (None, PRESSURE, Verdict.OUT_OF_MEMORY),
+        (None, MemoryEvidence(host_kills=1), Verdict.START_FAILED),
+        (died(1), PRESSURE, Verdict.START_FAILED),
+        (died(1, error=GHOST), PRESSURE, Verdict.IMPORT_FAILED),
+        (died(None, error=GHOST), PRESSURE, Verdict.IMPORT_FAILED),
+        (died(1, error=BOOTSTRAP), PRESSURE, Verdict.START_FAILED),
+    ],
+)
+@pytest.mark.parametrize("silence", ["EOFError", "BrokenPipeError: [Errno 32] Broken pipe"])
+def test_a_child_that_dies_as_it_starts(
+    child: Death | None, memory: MemoryEvidence, verdict: Verdict, silence: str
+) -> None:
+    """Its signal, or else the kernel's counter, says more than the end of the pipe; its own word says most."""
+    evidence = Evidence(deaths=(child,) if child else (), start_error=silence, memory=memory)
+    assert autopsy(evidence) is verdict
+
+
+def test_a_refused_start_beside_a_kill_for_memory() -> None:
+    """What kept the process from being made is named, whatever the kernel killed meanwhile."""
+    evidence = Evidence(start_error="BlockingIOError: [Errno 11] Resource temporarily unavailable", memory=PRESSURE)
+    assert autopsy(evidence) is Verdict.START_FAILED
+
+
 def test_a_stall_and_nothing_at_all() -> None:
     """Workers that do nothing are stalled; a death among them comes first; no evidence is no verdict."""
     stalled = (Stalled(10, "S"), Stalled(11, "T"))

@@ -1,12 +1,19 @@
-"""Public trouble reports: workers that died, and what is said of them; in real pools."""
+"""Public trouble reports: workers that died, and what is said of them; in real pools.
+
+C01, C03, C05. That a worker's cost is found by running a few rows (C05) is sizing by measurement, and no part of this:
+here it is given.
+"""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
 from dataset_num_proc.death_report import death_message
 from dataset_num_proc.policy.autopsy import Death, Evidence, MemoryEvidence, Verdict, autopsy
 from tests.capabilities import needs_datasets, needs_linux
+from tests.machine.test_memory_evidence import V2, seen
 from tests.machine.test_watch import outcome
 from tests.values import GIB, MIB, answer, machine
 
@@ -24,6 +31,17 @@ def test_c01_unsloth_2693_killed_for_memory() -> None:
     for part in ("4711", "shard 1", "signal 9 (SIGKILL)", "3 → 4", "4.0 GiB", "DATASET_NUM_PROC=2"):
         assert part in text
     assert "num_proc=1" not in text
+
+
+def test_c01_unsloth_2693_the_counter_of_a_group(tmp_path: Path) -> None:
+    """Between two looks at the group's own counter one kill is counted: it is memory, and both figures are shown.
+
+    Reported as unslothai/unsloth#2693.
+    """
+    memory = seen(tmp_path, V2, {"step": 3, "job": 3}, {"step": 4, "job": 4}, host=6)
+    evidence = Evidence(deaths=(Death(4711, -9, shard=1, signal="SIGKILL"),), memory=memory)
+    assert autopsy(evidence) is Verdict.OUT_OF_MEMORY
+    assert "/job/step/memory.events counted 3 → 4 kills for memory" in death_message(autopsy(evidence), evidence)
 
 
 @needs_linux

@@ -1,4 +1,10 @@
-"""Public trouble reports: maps that never come back, as far as a decision avoids them."""
+"""Public trouble reports: maps that never come back, as far as a decision avoids them.
+
+C06, C07, C10, C11, C13, C14. What is said where one hangs all the same stands in `tests/machine/test_stall.py`: a lock
+held at the fork (C06), threads that are not there after it (C10), a map at import time (C14). A real tokenizer in
+workers (C11) is in `tests/sites/test_scope.py`. None of these is about sizing by measurement; the two rows of C07 are
+few by count.
+"""
 
 from __future__ import annotations
 

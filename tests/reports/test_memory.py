@@ -1,4 +1,8 @@
-"""Public trouble reports: workers that together need more memory than there is."""
+"""Public trouble reports: workers that together need more memory than there is.
+
+C34 and C36, and of the dead workers C01 and C05. The cost of a worker is given here; to find it by running a few rows
+(C05, C36) is sizing by measurement, and no part of this.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Public trouble reports: signals, sent from outside or swallowed by the parent's handlers."""
+"""Public trouble reports: signals, sent from outside or swallowed by the parent's handlers.
+
+C49 and C60, and the bus error of C75. None of them is about sizing by measurement.
+"""
 
 from __future__ import annotations
 

@@ -419,6 +419,9 @@ def test_what_does_not_fit_stays_out_of_the_parent(group: Path, tmp_path: Path) 
     said = program("never_fits", tmp_path, group)
     assert said["verdict"] == "out-of-memory"
     assert "not in this process: a worker's peak was" in said["error"]
+    assert (
+        said["error"].splitlines()[-1].endswith("have one worker hold less: a smaller batch_size and writer_batch_size")
+    )
 
 
 # --- fresh interpreters ---------------------------------------------------------------------------------------------
