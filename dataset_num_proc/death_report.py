@@ -28,7 +28,7 @@ def death_message(verdict: Verdict, evidence: Evidence, decision: Decision | Non
     """
     lines = [_headline(verdict, evidence)]
     parts = (
-        ("means", verdict.__doc__ or ""),
+        ("means", _ONE_ROW if _with_one_row(evidence) else verdict.__doc__ or ""),
         ("work", _work(evidence)),
         ("seen", _seen(verdict, evidence)),
         ("said", _said(evidence)),
@@ -58,9 +58,17 @@ def _headline(verdict: Verdict, evidence: Evidence) -> str:
         death = evidence.deaths[0]
         return f"{_name(death)} {_end(death)}: {word}"
     if verdict is Verdict.STALLED:
+        one = _with_one_row(evidence)
+        if one is not None and one.rows is not None:
+            return f"Worker {one.pid} has had row {one.rows[0]} for {evidence.stalled_for:.0f} s: {word}"
         number = len(evidence.stalled)
         return f"{number} worker{'s' if number != 1 else ''} did nothing for {evidence.stalled_for:.0f} s: {word}"
     return f"A worker could not be started: {word}"
+
+
+def _with_one_row(evidence: Evidence) -> Stalled | None:
+    """The worker that has had one row for longer than a row may take."""
+    return next((one for one in evidence.stalled if one.rows is not None), None)
 
 
 def _only_likely(verdict: Verdict, evidence: Evidence) -> bool:
@@ -87,7 +95,8 @@ def _work(evidence: Evidence) -> str:
     if death.rows is None:
         return shard
     first, last = death.rows[0], max(death.rows[1] - 1, death.rows[0])
-    return f"{shard + ', ' if shard else ''}within rows {first} to {last}"
+    rows = f"row {first}" if first == last else f"within rows {first} to {last}"
+    return f"{shard + ', ' if shard else ''}{rows}"
 
 
 def _seen(verdict: Verdict, evidence: Evidence) -> str:
@@ -176,6 +185,8 @@ def _next(verdict: Verdict, evidence: Evidence, fewer: str | None) -> str:
         )
     if verdict is Verdict.START_FAILED:
         return _next_of_start(evidence, fewer)
+    if _with_one_row(evidence) is not None:
+        return "see what the encoder does with that row; where it may take so long, allow more: item_timeout"
     if verdict is Verdict.OUT_OF_MEMORY:
         return f"use fewer workers ({fewer}), or {_SMALLER}" if fewer else f"have one worker hold less: {_SMALLER}"
     return _NEXT[verdict]
@@ -195,6 +206,7 @@ def _short(text: str) -> str:
 
 
 _SMALLER = "a smaller batch_size and writer_batch_size"
+_ONE_ROW = "One row has taken longer than the time that was allowed for it."
 _ALONE = "map a few of these rows with num_proc=None"
 _NEXT = {
     Verdict.KILLED: "look for who sent it: `dmesg | tail`, the scheduler's log, earlyoom or systemd-oomd",

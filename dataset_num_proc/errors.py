@@ -42,6 +42,33 @@ class ScopeBusy(DatasetNumProcError, RuntimeError):  # noqa: N818 - named for th
     """Another thread's workers hold a start method that this thread's scope would have to change under them."""
 
 
+class PackingError(DatasetNumProcError, ValueError):
+    """Rows cannot be packed as they are or as was asked; the message names the value and what is accepted."""
+
+
+class OversizeRow(PackingError):  # noqa: N818 - named for what is wrong
+    """A row is longer than a pack may be, and nothing was said about such rows; the message says what can be said."""
+
+
+class RowsLost(DatasetNumProcError, RuntimeError):  # noqa: N818 - named for what happened
+    """An encoder failed on so many rows that going on would train on something else; the message counts them.
+
+    Attributes:
+        stats: the counts, a `dataset_num_proc.packing.EncodeStats`.
+    """
+
+    def __init__(self, message: str, *, stats: object = None) -> None:
+        super().__init__(message)
+        self.stats: Any = stats
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rows_lost, (str(self), self.stats)
+
+
+def _rows_lost(message: str, stats: object) -> RowsLost:
+    return RowsLost(message, stats=stats)
+
+
 class DatasetNumProcWarning(UserWarning):
     """Base of every warning of this package, so that one filter catches them all."""
 
@@ -62,10 +89,15 @@ class StuckInTeardown(DatasetNumProcWarning):
     """The results are there, but workers did not end when told to, and were killed; the message says where each was."""
 
 
+class UpstreamUnknown(DatasetNumProcWarning):
+    """Another project is of a release that we do not know, so nothing of it was replaced; the message names both."""
+
+
 class WorkerDied(DatasetNumProcError, RuntimeError):  # noqa: N818 - named for what happened
     """A worker, or the manager beside it, ended before its work did; the message says who, of what, and what was seen.
 
-    A `RuntimeError`, which is what callers of `Dataset.map` catch today. It pickles with all its fields.
+    A `RuntimeError`, which is what callers of `Dataset.map` catch today. It pickles with all its fields. It can be made
+    of a message alone, as a DataLoader does to raise again what its worker raised.
 
     Attributes:
         verdict: what ended it, a `dataset_num_proc.policy.autopsy.Verdict`.
@@ -79,14 +111,14 @@ class WorkerDied(DatasetNumProcError, RuntimeError):  # noqa: N818 - named for w
         self,
         message: str,
         *,
-        verdict: object,
-        exit_codes: dict[int, int | None],
-        evidence: object,
+        verdict: object = None,
+        exit_codes: dict[int, int | None] | None = None,
+        evidence: object = None,
         decision: object = None,
     ) -> None:
         super().__init__(message)
         self.verdict: Any = verdict
-        self.exit_codes = exit_codes
+        self.exit_codes = exit_codes or {}
         self.evidence: Any = evidence
         self.decision: Any = decision
 

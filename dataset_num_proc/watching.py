@@ -46,6 +46,14 @@ class Watch:
         return max((seen.peak_bytes for seen in self.evidence if seen.peak_bytes), default=None)
 
 
+def judged(evidence: Evidence, decision: Decision | None) -> WorkerDied:
+    """The error that stands for what was seen of a pool."""
+    verdict = autopsy(evidence)
+    kind = _KINDS.get(verdict, WorkerDied)
+    message = death_message(verdict, evidence, decision)
+    return kind(message, verdict=verdict, exit_codes=dict(evidence.exit_codes), evidence=evidence, decision=decision)
+
+
 @contextmanager
 def watch(
     *, decision: Decision | None = None, stall_timeout: float | None = None, helpers: bool = True
@@ -78,12 +86,7 @@ def watch(
 
     def judge(evidence: Evidence, original: BaseException) -> WorkerDied:
         del original  # it is the cause
-        verdict = autopsy(evidence)
-        kind = _KINDS.get(verdict, WorkerDied)
-        message = death_message(verdict, evidence, decision)
-        return kind(
-            message, verdict=verdict, exit_codes=dict(evidence.exit_codes), evidence=evidence, decision=decision
-        )
+        return judged(evidence, decision)
 
     with watched(judge, stall_timeout, helpers=helpers) as watcher:
         yield Watch(watcher)

@@ -85,12 +85,14 @@ def _newer_datasets() -> bool:
 DATASETS = Capability("datasets", _installed("datasets"), installable=True)
 # Before it the count is part of a map's cache key, and answers that memory bounds step down.
 DATASETS_4 = Capability("datasets 4 or newer", _newer_datasets(), installable=True)
+# Comes with `datasets`, and with torch where that is used.
+NUMPY = Capability("numpy", _installed("numpy"), installable=True)
 TOKENIZERS = Capability("tokenizers", _installed("tokenizers"), installable=True)
 POLARS = Capability("polars", _installed("polars"))
 # The test extra pins torch on this Python alone: the suite reads it through `sys.modules`, so one version is enough.
 TORCH = Capability("torch", _installed("torch"), installable=sys.version_info[:2] == (3, 11))
 
-CAPABILITIES = (LINUX, ROOT, MEMORY_V1, USER_MODE_LINUX, DATASETS, DATASETS_4, POLARS, TOKENIZERS, TORCH)
+CAPABILITIES = (LINUX, ROOT, MEMORY_V1, USER_MODE_LINUX, DATASETS, DATASETS_4, NUMPY, POLARS, TOKENIZERS, TORCH)
 
 needs_linux = LINUX.needed
 needs_root = ROOT.needed
@@ -98,6 +100,7 @@ needs_memory_v1 = MEMORY_V1.needed
 needs_user_mode_linux = USER_MODE_LINUX.needed
 needs_datasets = DATASETS.needed
 needs_datasets_4 = DATASETS_4.needed
+needs_numpy = NUMPY.needed
 needs_polars = POLARS.needed
 needs_tokenizers = TOKENIZERS.needed
 needs_torch = TORCH.needed

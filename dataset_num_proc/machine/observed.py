@@ -49,7 +49,7 @@ class Observed:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - passes on whatever the target takes and gives
         """In the child: does the target's work and leaves traces of it."""
         with suppress(OSError):  # the scope has ended, or the disk is full: work without traces is still work
-            self._trace_crashes()
+            trace_crashes(self.path, self.dump_signal)
         if self.role == MANAGER:
             # A manager that cannot listen fails outside its initializer, and says why on stderr alone.
             sys.stderr = _Copied(sys.stderr, self.path + ERROR)
@@ -64,15 +64,6 @@ class Observed:
         except Exception:
             write(self.path + ERROR, traceback.format_exc())
             raise
-
-    def _trace_crashes(self) -> None:
-        crash = open(self.path + TRACE, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - open for the process's life
-        _kept_open.append(crash)
-        faulthandler.enable(crash)
-        if self.dump_signal is not None and signal.getsignal(self.dump_signal) is signal.SIG_DFL:
-            stack = open(self.path + STACK, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - open for the process's life
-            _kept_open.append(stack)
-            faulthandler.register(self.dump_signal, stack)
 
     def _follow_tasks(self, inqueue: Any, note: _Note) -> None:  # noqa: ANN401 - a queue of either module
         """Has each task noted as it arrives, and says so where it does not arrive.
@@ -103,6 +94,25 @@ class Observed:
             stock((job, place, (success, value if success else _sound(value, pickler, note))))
 
         outqueue.put = put
+
+
+def trace_crashes(path: str, dump_signal: int | None) -> None:
+    """Has this process write its stack when it crashes, and on a signal that nothing else here uses.
+
+    Args:
+        path: of the files, without their endings.
+        dump_signal: the signal; `None` for none.
+
+    Raises:
+        OSError: a file cannot be made.
+    """
+    crash = open(path + TRACE, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - open for the process's life
+    _kept_open.append(crash)
+    faulthandler.enable(crash)
+    if dump_signal is not None and signal.getsignal(dump_signal) is signal.SIG_DFL:
+        stack = open(path + STACK, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - open for the process's life
+        _kept_open.append(stack)
+        faulthandler.register(dump_signal, stack)
 
 
 class _Note:

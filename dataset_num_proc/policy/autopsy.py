@@ -108,11 +108,13 @@ class Stalled:
         pid: of the worker.
         state: the kernel's letter for it: "S" sleeping, "T" stopped.
         stack: what it was doing, as `faulthandler` wrote it; empty where it could not be had.
+        rows: the row that it has had all that time, and the one after it, where that is known.
     """
 
     pid: int
     state: str
     stack: str = ""
+    rows: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

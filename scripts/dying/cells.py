@@ -76,8 +76,8 @@ def soon(folder: str, act: Callable[[], bool]) -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def outcome_of(act: Callable[[], Outcome | None], folder: str) -> Outcome:
-    """What comes out of `act`, how long after the mark, and what is still running then; and what `act` says itself."""
+def outcome_of(act: Callable[[], Outcome | None], folder: str, after: Callable[[], object] | None = None) -> Outcome:
+    """What comes out of `act`, what it says itself, how long after the mark, and what still runs then or `after` it."""
     error: BaseException | None = None
     said: Outcome | None = None
     try:
@@ -85,6 +85,8 @@ def outcome_of(act: Callable[[], Outcome | None], folder: str) -> Outcome:
     except BaseException as caught:  # noqa: BLE001 - whatever comes is what is asked for
         error = caught
     now = time.monotonic()
+    if after is not None:
+        after()
     marked = Path(folder, _MARK)
     return {
         "error": type(error).__name__ if error is not None else None,
@@ -113,20 +115,26 @@ def _evidence_of(error: BaseException | None) -> Outcome:
     }
 
 
-def cell(act: Callable[[str], Outcome | None], seconds: float, event: Event | None = None) -> Outcome:
+def cell(
+    act: Callable[[str], Outcome | None],
+    seconds: float,
+    event: Event | None = None,
+    after: Callable[[], object] | None = None,
+) -> Outcome:
     """What comes out of `act`, which gets a folder of its own, in a process of its own.
 
     Args:
         act: what to do; its exception is the outcome, and what it returns is part of it.
         seconds: after which the cell is ended, with all that it started, and has `hung`.
         event: what happens to it meanwhile.
+        after: ends what is not under test and would be left by itself; its time does not count.
     """
     with tempfile.TemporaryDirectory(prefix="dying-") as folder:
         result = Path(folder, "outcome")
         sys.stdout.flush()
         pid = os.fork()
         if pid == 0:
-            _child(act, folder, result)
+            _child(act, folder, result, after)
         with _happening(event, pid, folder):
             status = _wait(pid, seconds)
         settle(pid, SECONDS_TO_END if status is not None else 0.0)
@@ -161,7 +169,7 @@ def _happening(event: Event | None, pid: int, folder: str) -> Iterator[None]:
         thread.join()
 
 
-def _child(act: Callable[[str], Outcome | None], folder: str, result: Path) -> None:
+def _child(act: Callable[[str], Outcome | None], folder: str, result: Path, after: Callable[[], object] | None) -> None:
     """The cell's process: a session of its own, quiet, and with Ctrl-C as at a terminal."""
     status = 1
     try:
@@ -171,7 +179,7 @@ def _child(act: Callable[[str], Outcome | None], folder: str, result: Path) -> N
         signal.signal(signal.SIGINT, signal.default_int_handler)
         tempfile.tempdir = folder
         Path(folder, _READY).touch()
-        out = json.dumps(outcome_of(lambda: act(folder), folder))
+        out = json.dumps(outcome_of(lambda: act(folder), folder, after))
         result.write_text(out, encoding="utf-8")
         status = 0
     except BaseException:  # noqa: BLE001 - it must not go on as its parent
@@ -203,6 +211,13 @@ def _kill(session: int) -> None:
         with suppress(OSError):
             if process.pid == session or os.getsid(process.pid) == session:
                 os.kill(process.pid, signal.SIGKILL)
+
+
+def wait_for_others(seconds: float) -> None:
+    """In the cell: waits until what it started has ended, but for its helpers; those of its children end after them."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and not all(_is_helper(process) for process in _living(os.getpid())):
+        time.sleep(0.02)
 
 
 def _living(session: int) -> Iterator[psutil.Process]:
