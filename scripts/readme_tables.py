@@ -30,12 +30,12 @@ def rules_table() -> str:
 
 
 def sites_table() -> str:
-    """Every call site with what its reader makes of a value."""
+    """Every call site with what its reader makes of a value; sites that are alike share a row."""
     header = ("`site=`", "“in this process”", "`None` means", "`1` means", "workers from")
-    return _table(
-        header,
-        [(f"`{site.name}`", _word(site), site.none_means, site.one_means, _origin(site)) for site in SITES.values()],
-    )
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for site in SITES.values():
+        alike.setdefault((_word(site), site.none_means, site.one_means, _origin(site)), []).append(f"`{site.name}`")
+    return _table(header, [(", ".join(names), *meaning) for meaning, names in alike.items()])
 
 
 def _word(site: Site) -> str:

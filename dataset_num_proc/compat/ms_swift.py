@@ -59,8 +59,9 @@ class IterablePackingDataset(packing.IterablePackingDataset):
     ) -> None:
         from swift.utils import get_external_files
 
-        # ms-swift's loader of streams has rank 0 read, and send the others their share.
-        ours: dict[str, Any] = {"consumers": 1, "start_timeout": START_TIMEOUT}
+        # ms-swift's loader of streams has rank 0 read, and send the others their share; and it reads in a DataLoader's
+        # worker by default, where num_proc would count for nothing.
+        ours: dict[str, Any] = {"consumers": 1, "start_timeout": START_TIMEOUT, "in_daemon": True}
         if files := get_external_files():
             ours |= {"init": replay_plugins, "init_args": (files,)}
         strategy = as_installed(packing_strategy)

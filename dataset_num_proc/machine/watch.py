@@ -27,7 +27,7 @@ from dataset_num_proc.machine.stall import StallWatch, dump_signal
 from dataset_num_proc.machine.traces import Traces
 from dataset_num_proc.machine.watched_managers import WatchedManagers
 from dataset_num_proc.machine.watched_pool import WatchedPool
-from dataset_num_proc.policy.autopsy import Evidence, Stalled
+from dataset_num_proc.policy.autopsy import Evidence, Stalled, cause_first
 
 Judge = Callable[[Evidence, BaseException], BaseException]
 """Makes the exception that stands for the evidence; the second argument is what was raised."""
@@ -193,6 +193,7 @@ class Watcher:
             stalled_for=stall.for_seconds if stall is not None else 0.0,
             importing=importing(sys._getframe()),
         )
+        found = replace(found, deaths=cause_first(found.deaths))
         self.evidence.append(found)
         return found
 

@@ -13,6 +13,8 @@ from dataset_num_proc.policy.described import Described
 
 _IMPORT_ERRORS = ("ModuleNotFoundError", "ImportError", "AttributeError", "NameError", "FileNotFoundError")
 _SILENCE = ("EOFError", "BrokenPipeError", "ConnectionResetError")
+_WITHOUT_MANAGER = (*_SILENCE, "ConnectionRefusedError", "FileNotFoundError")
+"""What a worker raises that asks a manager which is gone; its socket may be gone too."""
 
 
 class Verdict(Described):
@@ -168,6 +170,17 @@ def autopsy(evidence: Evidence) -> Verdict:
     if evidence.deaths:
         return _of_death(evidence.deaths[0], evidence)
     return Verdict.STALLED if evidence.stalled else Verdict.UNKNOWN
+
+
+def cause_first(deaths: tuple[Death, ...]) -> tuple[Death, ...]:
+    """`deaths`, with the manager's first where the first worker ended for want of it.
+
+    A worker that still takes its queue when the manager is killed fails at once, and may be seen to end before it.
+    """
+    managers = tuple(death for death in deaths if death.role == "manager")
+    if not managers or deaths[0].signal is not None or not any(name in deaths[0].error for name in _WITHOUT_MANAGER):
+        return deaths
+    return (*managers, *(death for death in deaths if death.role != "manager"))
 
 
 def _of_failed_start(evidence: Evidence) -> Verdict:

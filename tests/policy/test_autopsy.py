@@ -6,7 +6,16 @@ import pickle
 
 import pytest
 
-from dataset_num_proc.policy.autopsy import Death, Evidence, MemoryEvidence, Stalled, Verdict, autopsy, last_error
+from dataset_num_proc.policy.autopsy import (
+    Death,
+    Evidence,
+    MemoryEvidence,
+    Stalled,
+    Verdict,
+    autopsy,
+    cause_first,
+    last_error,
+)
 
 KILLED = Death(10, -9, signal="SIGKILL")
 PRESSURE = MemoryEvidence(group_kills=1, limit=1 << 30, before=3)
@@ -83,6 +92,28 @@ def test_a_manager_is_killed_for_memory_too() -> None:
 def test_only_the_first_death_counts() -> None:
     """What comes after it, the teardown's -15 among them, is a consequence."""
     assert autopsy(Evidence(deaths=(died(-11, "SIGSEGV"), KILLED), memory=PRESSURE)) is Verdict.SEGFAULT
+
+
+MANAGER = died(-9, "SIGKILL", role="manager")
+RESET = died(1, error="RuntimeError: ConnectionResetError: [Errno 104] Connection reset by peer")
+
+
+@pytest.mark.parametrize(
+    ("deaths", "verdict"),
+    [
+        ((RESET, MANAGER), Verdict.MANAGER_DIED),
+        ((MANAGER, RESET), Verdict.MANAGER_DIED),
+        ((RESET,), Verdict.START_FAILED),
+        ((KILLED, MANAGER), Verdict.KILLED),
+        ((died(1, error=GHOST), MANAGER), Verdict.IMPORT_FAILED),
+        ((), Verdict.UNKNOWN),
+    ],
+)
+def test_a_worker_that_has_lost_its_manager(deaths: tuple[Death, ...], verdict: Verdict) -> None:
+    """A worker whose manager is gone fails, and may be seen first; nobody's own death is put down to the manager."""
+    found = cause_first(deaths)
+    assert autopsy(Evidence(deaths=found)) is verdict
+    assert set(found) == set(deaths)
 
 
 @pytest.mark.parametrize(
