@@ -56,15 +56,8 @@ def memory(case: Case) -> Reason | None:
     binds = case.request.workers is None or affordable < case.request.workers
     steps = binds and case.site.keeps_count(case.snapshot.libraries)
     limit = next((step for step in STEPS if step <= affordable), 0) if steps else affordable
-    seen = {
-        "available": available,
-        "source": source,
-        "memory_share": share,
-        "local_ranks": ranks,
-        "bytes_per_worker": each,
-        "affordable": affordable,
-    }
-    return Reason(ReasonCode.MEMORY, limit, seen)
+    seen = {"available": available, "source": source, "memory_share": share, "local_ranks": ranks}
+    return Reason(ReasonCode.MEMORY, limit, {**seen, "bytes_per_worker": each, "affordable": affordable})
 
 
 def rows(case: Case) -> Reason | None:
