@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 
 import pytest
@@ -46,6 +47,9 @@ def pytest_configure(config: pytest.Config) -> None:
     # A developer's own choice would decide in place of the policy under test.
     for variable in [name for name in os.environ if name.endswith("DATASET_NUM_PROC")]:
         del os.environ[variable]
+    # A shell starts what runs in its background with Ctrl-C ignored, and so would every process of these tests be.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
