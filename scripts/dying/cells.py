@@ -52,6 +52,11 @@ def mark(folder: str) -> None:
         file.write(str(time.monotonic()))
 
 
+def marked(folder: str) -> bool:
+    """Whether it has happened."""
+    return Path(folder, _MARK).exists()
+
+
 def working(folder: str) -> None:
     """Notes that a worker has begun its work."""
     Path(folder, _WORKING).touch()

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dying.cells import mark, working
+from dying.cells import mark, marked, working
 
 ROWS = 40
 FATAL_ROW = 7
@@ -88,7 +88,9 @@ def then_killed(row: dict[str, Any], index: int, folder: str) -> dict[str, int]:
     if index == 0:
         end("exception", folder)
     if index >= ROWS // 2:
-        time.sleep(0.05)
+        while not marked(folder):
+            time.sleep(0.01)
+        time.sleep(SECONDS_A_ROW)  # the exception is on its way through a pipe
         end("SIGKILL", folder)
     return {"y": index}
 

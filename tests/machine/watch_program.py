@@ -79,14 +79,18 @@ def early(row: dict[str, Any], index: int) -> dict[str, int]:
     return {"y": index}
 
 
-def then_die(row: dict[str, Any], index: int) -> dict[str, int]:
+def then_die(row: dict[str, Any], index: int, folder: str) -> dict[str, int]:
     """Raises in the first shard, and somewhat later a worker of the second is killed."""
     del row
+    raised = Path(folder, "raised")
     if index == 0:
+        raised.touch()
         message = "first"
         raise ValueError(message)
     if index >= ROWS // 2:
-        time.sleep(0.03)
+        while not raised.exists():
+            time.sleep(0.01)
+        time.sleep(0.3)  # the exception is on its way through a pipe
         os.kill(os.getpid(), signal.SIGKILL)
     return {"y": index}
 
@@ -177,8 +181,10 @@ def run(case: str, workers: int, folder: str) -> None:
         data.filter(lambda row, index: bool(die(row, index, how)), **indexed)
     elif name == "dict":
         datasets.DatasetDict({"a": data, "b": data}).map(die, fn_kwargs={"how": how}, **indexed)
-    elif name in {"early", "then-die", "slow"}:
-        data.map({"early": early, "then-die": then_die, "slow": slow}[name], **indexed)
+    elif name == "then-die":
+        data.map(then_die, fn_kwargs={"folder": folder}, **indexed)
+    elif name in {"early", "slow"}:
+        data.map({"early": early, "slow": slow}[name], **indexed)
     else:
         SPECIAL[name](data, workers, folder)
 
