@@ -33,6 +33,7 @@ def same(row):
     return row
 if __name__ == "__main__":
     multiprocess.set_start_method(sys.argv[-2])
+    multiprocess.set_forkserver_preload([])  # from Python 3.14 on the server has imported this file for its workers
     datasets.disable_progress_bars()
     with watch():
         datasets.Dataset.from_dict({"x": [1, 2, 3, 4]}).map(same, num_proc=2)
