@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from dataset_num_proc.policy.facts import (
@@ -79,6 +80,13 @@ def _unreadable(item: object) -> Unreadable:
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - JSON values are of any type
     """`value` in JSON's types, in a stable order."""
+    if value is not None and type(value) not in _LEAVES:
+        return _plain_container(value)
+    return value
+
+
+def _plain_container(value: Any) -> Any:  # noqa: ANN401 - as above
+    """A part, a mapping, a set, a sequence or a member of an enum in JSON's types; anything else as it is."""
     if is_dataclass(value):
         return {part.name: _plain(getattr(value, part.name)) for part in fields(value)}
     if isinstance(value, Enum):
@@ -87,9 +95,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - JSON values are of any type
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, frozenset):
         return sorted(value)
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _mapping(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -110,7 +116,7 @@ def _list(document: Mapping[str, Any], name: str) -> Sequence[Any]:
 
 def _part(kind: type[Part], document: Mapping[str, Any], **converted: object) -> Part:
     """One part of a snapshot from its mapping, with `converted` in place of what JSON cannot hold."""
-    types = {part.name: str(part.type) for part in fields(kind)}  # type: ignore[arg-type] # every part is a dataclass
+    types: dict[str, str] = kind.__annotations__
     for name, value in document.items():
         if name not in types:
             message = f"{kind.__name__} has no {name}; it has {', '.join(types)}"
@@ -121,13 +127,31 @@ def _part(kind: type[Part], document: Mapping[str, Any], **converted: object) ->
     return kind(**{**document, **converted})
 
 
-_PLAIN: dict[str, Any] = {"int": int, "float": (int, float), "str": str, "bool": bool, "None": type(None)}
+_LEAVES = frozenset({str, int, float, bool})
+_PLAIN: dict[str, tuple[type, ...]] = {
+    "int": (int,),
+    "float": (int, float),
+    "str": (str,),
+    "bool": (bool,),
+    "None": (type(None),),
+}
+_MAPPING = "Mapping[str, "
 
 
 def _fits(value: object, annotation: str) -> bool:
     """Whether a JSON value is of a field's type: one of the plain ones, or a mapping to one."""
-    if annotation.startswith("Mapping[str, "):
-        inner = annotation.removeprefix("Mapping[str, ").removesuffix("]")
-        return isinstance(value, Mapping) and all(_fits(item, inner) for item in value.values())
-    kinds = annotation.split(" | ")
-    return any(isinstance(value, _PLAIN[kind]) for kind in kinds) and (not isinstance(value, bool) or "bool" in kinds)
+    kinds = _accepted(annotation)
+    if annotation.startswith(_MAPPING):
+        return isinstance(value, Mapping) and all(_is(item, kinds) for item in value.values())
+    return _is(value, kinds)
+
+
+def _is(value: object, kinds: tuple[type, ...]) -> bool:
+    return isinstance(value, kinds) and (not isinstance(value, bool) or bool in kinds)
+
+
+@lru_cache(maxsize=64)
+def _accepted(annotation: str) -> tuple[type, ...]:
+    """The types that an annotation names, for a value or for each value of a mapping."""
+    words = annotation.removeprefix(_MAPPING).removesuffix("]").split(" | ")
+    return tuple(kind for word in words for kind in _PLAIN[word])
