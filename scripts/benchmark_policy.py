@@ -19,8 +19,8 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from statistics import median
-from typing import NamedTuple
 
+from bounds import Bound, told
 from matrix.cells import question_of, snapshot_of
 from matrix.plan import BLOCKS, REQUESTS, ROWS, machines, variants
 
@@ -28,14 +28,6 @@ import dataset_num_proc
 from dataset_num_proc.policy.facts import Snapshot
 from dataset_num_proc.policy.request import Request, Settings
 from dataset_num_proc.policy.rules import decide
-
-
-class Bound(NamedTuple):
-    """What a figure should be, and what it must not pass: a shared machine doubles a time now and then."""
-
-    goal: float
-    most: float
-
 
 IMPORT_SHARE = Bound(0.25, 0.25)
 DECIDE_MICROSECONDS = Bound(10, 20)
@@ -160,15 +152,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     share = import_share(rounds=15 if quick else 60)
     each = decide_microseconds(rounds=10 if quick else 20, blocks=100 if quick else 300)
     factor, files = reading_factor(rounds=40 if quick else 200)
-    figures = (
-        (f"import: {share:.2f} of what psutil adds", share, IMPORT_SHARE),
-        (f"decide: {each:.1f} µs a cell", each, DECIDE_MICROSECONDS),
-        (f"warm num_proc(): {factor:.2f} × the bare reading of its {files} files", factor, READING_FACTOR),
+    return told(
+        (
+            (f"import: {share:.2f} of what psutil adds", share, IMPORT_SHARE),
+            (f"decide: {each:.1f} µs a cell", each, DECIDE_MICROSECONDS),
+            (f"warm num_proc(): {factor:.2f} × the bare reading of its {files} files", factor, READING_FACTOR),
+        )
     )
-    for text, figure, bound in figures:
-        verdict = "ok    " if figure <= bound.goal else "short " if figure <= bound.most else "FAILED"
-        print(f"{verdict} {text}; the goal is {bound.goal:g}, and more than {bound.most:g} fails")
-    return 0 if all(figure <= bound.most for _, figure, bound in figures) else 1
 
 
 if __name__ == "__main__":

@@ -24,22 +24,15 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import datasets
+from bounds import Bound, told
 from dying.rows import works
 
 from dataset_num_proc import take_snapshot, watch
 from dataset_num_proc.policy.case import usable_cpus
 
-
-class Bound(NamedTuple):
-    """What a figure should be, and what it must not pass: on a shared machine two runs of the same differ by more."""
-
-    goal: float
-    most: float
-
-
-SHARE = Bound(0.02, 0.25)
-SECONDS = Bound(0.020, 0.500)
-OWN_SECONDS = Bound(0.020, 0.200)
+SHARE = Bound(0.02, 0.25, "{:.0%}")
+SECONDS = Bound(0.020, 0.500, "{:g} s")
+OWN_SECONDS = Bound(0.020, 0.200, "{:g} s")
 LONG, SHORT = 20.0, 1.0
 ROWS = 400
 
@@ -112,20 +105,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         long = paired(data, 3.0 if options.quick else LONG, workers, long_pairs)
     share, seconds, own = median(long.more) / median(long.plain), median(short.more), median(short.more_own)
     of_long, of_short = (f"a map of {median(pairs.plain):.1f} s ({len(pairs.more)} pairs)" for pairs in (long, short))
-    figures = (
-        (f"{of_long}: {share:+.1%}, {spread(long.more)}", share, SHARE, "{:.0%}"),
-        (f"{of_short}: {seconds * 1e3:+.1f} ms, {spread(short.more)}", seconds, SECONDS, "{:g} s"),
+    own_line = f"this process's processor time in it: {own * 1e3:+.1f} ms, {spread(short.more_own)}"
+    return told(
         (
-            f"this process's processor time in it: {own * 1e3:+.1f} ms, {spread(short.more_own)}",
-            own,
-            OWN_SECONDS,
-            "{:g} s",
-        ),
+            (f"{of_long}: {share:+.1%}, {spread(long.more)}", share, SHARE),
+            (f"{of_short}: {seconds * 1e3:+.1f} ms, {spread(short.more)}", seconds, SECONDS),
+            (own_line, own, OWN_SECONDS),
+        )
     )
-    for line, figure, bound, form in figures:
-        verdict = "ok    " if figure <= bound.goal else "short " if figure <= bound.most else "FAILED"
-        print(f"{verdict} {line}; the goal is {form.format(bound.goal)}, and more than {form.format(bound.most)} fails")
-    return 0 if all(figure <= bound.most for _, figure, bound, _ in figures) else 1
 
 
 if __name__ == "__main__":

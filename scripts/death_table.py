@@ -13,9 +13,10 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
-from dying.programs import lines_of
+from dying.programs import lines_of, right
 
 Cell = dict[str, Any]
 
@@ -148,26 +149,21 @@ def _report(cells: Sequence[Cell], within: float) -> Iterator[str]:
         late = sorted(cell["seconds"] for cell in ran if cell["seconds"] is not None)
         if late:
             times = f"median {late[len(late) // 2]:.2f} s, longest {late[-1]:.2f} s"
-            yield f"{_right(ran, within)} right; from death to error: {times}"
+            yield f"{right(ran, partial(fault_of, within=within))} right; from death to error: {times}"
         yield ""
 
 
 def _table(cells: Sequence[Cell], within: float) -> Iterator[str]:
+    faults = partial(fault_of, within=within)
     methods = [method for method in METHODS if any(cell["method"] == method for cell in cells)]
     yield f"| {' | '.join(['death', *methods, 'longest'])} |"
     yield f"|{'---|' * (len(methods) + 2)}"
     for name, kind in KINDS.items():
         of_kind = [cell for cell in cells if cell["kind"] == name]
         if of_kind:
-            counts = [_right([cell for cell in of_kind if cell["method"] == method], within) for method in methods]
+            counts = [right([cell for cell in of_kind if cell["method"] == method], faults) for method in methods]
             slowest = max((cell["seconds"] for cell in of_kind if cell["seconds"] is not None), default=None)
             yield f"| {' | '.join([kind.title, *counts, '–' if slowest is None else f'{slowest:.2f} s'])} |"
-
-
-def _right(cells: Sequence[Cell], within: float) -> str:
-    if not cells:
-        return "–"
-    return f"{sum(fault_of(cell, within) is None for cell in cells)} / {len(cells)}"
 
 
 if __name__ == "__main__":

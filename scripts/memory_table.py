@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from dying.kernel import GROUP, lines_in_guest, present
-from dying.programs import lines_of
+from dying.programs import lines_of, right
 
 Try = dict[str, Any]
 
@@ -156,13 +156,12 @@ def _report(tries: Sequence[Try]) -> Iterator[str]:
         for name, title in CASES.items():
             of_it = [one for one in here if one["case"] == name]
             if of_it:
-                counts = [_right([one for one in of_it if one["version"] == version]) for version in VERSIONS]
+                counts = [
+                    right([one for one in of_it if one["version"] == version], fault_of, "not run")
+                    for version in VERSIONS
+                ]
                 yield f"| {' | '.join([title, *counts, _seen(of_it)])} |"
-        yield f"\n{_right(here)} right.\n"
-
-
-def _right(tries: Sequence[Try]) -> str:
-    return f"{sum(fault_of(one) is None for one in tries)} / {len(tries)}" if tries else "not run"
+        yield f"\n{right(here, fault_of)} right.\n"
 
 
 def _seen(tries: Sequence[Try]) -> str:

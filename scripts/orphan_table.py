@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dying.programs import lines_of
+from dying.programs import lines_of, right
 
 Try = dict[str, Any]
 
@@ -117,13 +117,9 @@ def _report(tries: Sequence[Try]) -> Iterator[str]:
         for name, title in SITUATIONS.items():
             of_it = [one for one in here if one["situation"] == name]
             if of_it:
-                counts = [_right([one for one in of_it if one["method"] == method]) for method in methods]
+                counts = [right([one for one in of_it if one["method"] == method], fault_of) for method in methods]
                 yield f"| {' | '.join([title, *counts, _moments(of_it)])} |"
-        yield f"\n{_right(here)} right.\n"
-
-
-def _right(tries: Sequence[Try]) -> str:
-    return f"{sum(fault_of(one) is None for one in tries)} / {len(tries)}" if tries else "–"
+        yield f"\n{right(here, fault_of)} right.\n"
 
 
 def _moments(tries: Sequence[Try]) -> str:

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from dying.programs import lines_of
+from dying.programs import lines_of, right
 
 Cell = dict[str, Any]
 METHODS = ("fork", "spawn", "forkserver")
@@ -174,15 +174,11 @@ def _report(cells: Sequence[Cell]) -> Iterator[str]:
     for name, fault in FAULTS.items():
         of_fault = [cell for cell in cells if cell["fault"] == name]
         if of_fault:
-            counts = [_right([cell for cell in of_fault if cell["place"] == place]) for place in places]
+            counts = [right([cell for cell in of_fault if cell["place"] == place], fault_of) for place in places]
             timed = [cell["seconds"] for cell in of_fault if cell["place"] in _OURS and cell["seconds"] is not None]
             slowest = f"{max(timed):.2f} s" if timed else "–"
             yield f"| {' | '.join([fault.title, *counts, slowest])} |"
-    yield f"{_right(cells)} right; times are those of the main process and of workers in a daemon"
-
-
-def _right(cells: Sequence[Cell]) -> str:
-    return f"{sum(fault_of(cell) is None for cell in cells)} / {len(cells)}" if cells else "–"
+    yield f"{right(cells, fault_of)} right; times are those of the main process and of workers in a daemon"
 
 
 if __name__ == "__main__":

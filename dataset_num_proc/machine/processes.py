@@ -35,8 +35,8 @@ def peak_bytes(pid: int) -> int | None:
 
 def is_ending(pid: int) -> bool:
     """Whether a process is on its way out: a large one takes seconds to give back its memory."""
-    data = Reader().read(b"/proc/%d/stat" % pid)
-    return data is None or bool(int(data.rpartition(b")")[2].split()[6]) & _PF_EXITING)
+    fields = _stat(Reader(), pid)
+    return fields is None or bool(int(fields[6]) & _PF_EXITING)
 
 
 def looks_dead(pid: int) -> bool:
@@ -62,14 +62,20 @@ def activity(pid: int) -> Activity | None:
 
 def _of_one(pid: int) -> tuple[str | None, int]:
     reader = Reader()
-    data = reader.read(b"/proc/%d/stat" % pid)
-    if data is None:
+    fields = _stat(reader, pid)
+    if fields is None:
         return None, 0
-    fields = data.rpartition(b")")[2].split()  # the name before it may hold anything, spaces and brackets too
     ticks = sum(int(field) for field in fields[11:13])
     transfer = b"\n" + (reader.read(b"/proc/%d/io" % pid) or b"")
     moved = sum(number_after(transfer, key) or 0 for key in (b"\nrchar: ", b"\nwchar: ", b"\nread_bytes: "))
     return fields[0].decode(), ticks + moved
+
+
+def _stat(reader: Reader, pid: int) -> list[bytes] | None:
+    """The fields of a process's status line from its state on; `None` where there is none."""
+    data = reader.read(b"/proc/%d/stat" % pid)
+    # The name before them may hold anything, spaces and brackets too.
+    return None if data is None else data.rpartition(b")")[2].split()
 
 
 def _children(pid: int) -> list[int]:

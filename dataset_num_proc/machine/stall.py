@@ -63,6 +63,12 @@ class StallWatch:
 def stacks(workers: Sequence[tuple[int, str]], dump_signal: int | None) -> tuple[Stalled, ...]:
     """Each worker that is there, by pid and path of its files, with its state and, where it can be had, its stack."""
     states = {pid: act.state for pid, _ in workers if (act := activity(pid)) is not None}
+    written = stacks_written(workers, dump_signal)
+    return tuple(Stalled(pid, states[pid], written[pid]) for pid, _ in workers if pid in states)
+
+
+def stacks_written(workers: Sequence[tuple[int, str]], dump_signal: int | None) -> dict[int, str]:
+    """The stacks of workers, by pid, as each wrote its own into its file when it was asked to; empty where none did."""
     if dump_signal is not None:
         for pid, path in workers:
             # Without its file the worker has a handler of its own for the signal, or none, and would die of it.
@@ -70,4 +76,4 @@ def stacks(workers: Sequence[tuple[int, str]], dump_signal: int | None) -> tuple
                 with suppress(OSError):
                     os.kill(pid, dump_signal)
         time.sleep(_SECONDS_FOR_STACKS)
-    return tuple(Stalled(pid, states[pid], read(path + STACK).strip()) for pid, path in workers if pid in states)
+    return {pid: read(path + STACK).strip() for pid, path in workers}

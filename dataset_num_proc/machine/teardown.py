@@ -68,15 +68,14 @@ def taken_down(  # noqa: PLR0913, PLR0917 - the stock function's arguments
     _join(result_handler)
 
 
-def end_workers(members: list[Member], will_not_end: Callable[[list[Member]], None]) -> None:
+def end_workers(members: list[Member], will_not_end: Callable[[list[Member]], None] | None = None) -> None:
     """Ends processes by SIGTERM, then by SIGKILL, and then leaves alone what waits in the kernel for a dead disk."""
     alive = [member for member in members if member.process.is_alive()]
     for member in alive:
         member.process.terminate()
     alive = _joined(alive, _SECONDS_FOR_SIGTERM)
     # They are stopped, or have a handler of their own.
-    stuck = [member for member in alive if not is_ending(member.process.pid)]
-    if stuck:
+    if will_not_end is not None and (stuck := [member for member in alive if not is_ending(member.process.pid)]):
         will_not_end(stuck)
     for member in alive:
         member.process.kill()

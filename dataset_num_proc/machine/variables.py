@@ -1,7 +1,7 @@
-"""The environment variables that somebody asks for, read at little cost.
+"""Environment variables by name: those that are set, read at little cost, and several set or taken away at once.
 
-One job: of many names, those that are set. `os.environ` decodes a name each time it is asked; its own table shows at
-once that most processes have none of them.
+One job: names and values. `os.environ` decodes a name each time it is asked; its own table shows at once that most
+processes have none of those that somebody asks for.
 """
 
 from __future__ import annotations
@@ -17,6 +17,15 @@ def chosen(environ: Mapping[str, str], names: frozenset[str]) -> dict[str, str]:
     if table.keys().isdisjoint(names) and table.keys().isdisjoint(_encoded(names)):
         return {}
     return {name: environ[name] for name in names if name in environ}
+
+
+def put(variables: Mapping[str, str | None]) -> None:
+    """Sets this process's variables; `None` takes one away."""
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 @lru_cache(maxsize=8)

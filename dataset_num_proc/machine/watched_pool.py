@@ -230,7 +230,7 @@ class WatchedPool:
     def _end_stuck(self) -> None:
         """Ends the workers of a closed pool that have nothing to do and do not end."""
         with self._lock:  # no look takes their end for a death
-            end_workers(self.members, lambda _: None)
+            end_workers(self.members)
             if self.stall is not None:
                 self.stuck += self.stall.stalled
                 self.stall.stalled = ()

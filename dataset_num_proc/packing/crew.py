@@ -24,6 +24,7 @@ from dataset_num_proc.machine import processes
 from dataset_num_proc.machine.members import Member
 from dataset_num_proc.machine.memory_evidence import Counters, counters
 from dataset_num_proc.machine.stall import dump_signal
+from dataset_num_proc.machine.teardown import end_workers
 from dataset_num_proc.packing import start, worker
 from dataset_num_proc.packing.deaths import Dead, death, not_started, stall
 from dataset_num_proc.packing.outcome import PROTOCOL, Failure
@@ -241,4 +242,4 @@ class Crew:
         )
 
     def _end(self) -> None:
-        start.end([one.process for one in self.workers])
+        end_workers([one.member for one in self.workers])

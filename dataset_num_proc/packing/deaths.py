@@ -5,25 +5,20 @@ One job: what is left of the workers → evidence → the policy's verdict → t
 
 from __future__ import annotations
 
-import os
-import time
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from dataset_num_proc.errors import WorkerDied
 from dataset_num_proc.machine.evidence import of_machine, of_pool
 from dataset_num_proc.machine.members import Member, severity
 from dataset_num_proc.machine.memory_evidence import Counters
-from dataset_num_proc.machine.observed import STACK, read
 from dataset_num_proc.machine.processes import activity
+from dataset_num_proc.machine.stall import stacks_written
 from dataset_num_proc.packing.outcome import Failure
 from dataset_num_proc.policy.autopsy import Evidence, Stalled
 from dataset_num_proc.policy.decision import Decision
 from dataset_num_proc.watching import judged
-
-_SECONDS_FOR_STACK = 0.3
 
 
 @dataclass(frozen=True)
@@ -80,10 +75,7 @@ def stall(member: Member, row: int | None, seconds: float, dead: Dead, dump_sign
     """The error of a worker that has had one row for too long, with its stack."""
     pid = member.process.pid
     seen = activity(pid)
-    if dump_signal is not None and os.path.exists(member.path + STACK):  # noqa: PTH110 - paths of traces are text throughout
-        with suppress(OSError):
-            os.kill(pid, dump_signal)
-        time.sleep(_SECONDS_FOR_STACK)
+    stack = stacks_written([(pid, member.path)], dump_signal)[pid]
     rows = None if row is None else (row, row + 1)
-    stuck = Stalled(pid, seen.state if seen else "", read(member.path + STACK).strip(), rows)
+    stuck = Stalled(pid, seen.state if seen else "", stack, rows)
     return judged(replace(dead.evidence(), stalled=(stuck,), stalled_for=seconds), dead.decision)

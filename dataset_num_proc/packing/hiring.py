@@ -66,8 +66,9 @@ def hire(order: Order) -> tuple[Decision, Crew | None]:
     cpus = usable_cpus(snapshot)[0]
     wanted = worker_environment(count, cpus, os.environ)
     threads = int(wanted[THREAD_LIMITS[0]]) if THREAD_LIMITS[0] in wanted else None
-    crew = _crew(order, decision, variables_of_workers(wanted))
-    crew.start(count, partial(_post, variables_of_workers(wanted), threads))
+    variables = variables_of_workers(wanted)
+    crew = _crew(order, decision, variables)
+    crew.start(count, partial(_post, variables, threads))
     return decision, crew
 
 

@@ -10,8 +10,7 @@ import multiprocessing
 import os
 import signal
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -22,6 +21,7 @@ from typing import Any
 
 from dataset_num_proc.machine.children import ChildStart
 from dataset_num_proc.machine.replaced import replaced
+from dataset_num_proc.machine.variables import put
 from dataset_num_proc.policy.facts import FORK, FORKSERVER
 
 _lock = threading.Lock()
@@ -38,7 +38,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_new_lock)
 
 _MAIN_KEYS = ("init_main_from_name", "init_main_from_path")
-_SECONDS_TO_END = 1.0
 _PATH = "PYTHONPATH"
 
 
@@ -125,18 +124,6 @@ class Starter:
             server._stop()  # noqa: SLF001 - likewise
 
 
-def end(processes: Sequence[BaseProcess]) -> None:
-    """Ends workers and waits for their end, which comes within about a second."""
-    for process in processes:
-        process.terminate()
-    deadline = time.monotonic() + _SECONDS_TO_END
-    for process in processes:
-        process.join(max(0.0, deadline - time.monotonic()))
-        if process.exitcode is None:  # it is stopped, or its encoder has a handler of its own
-            process.kill()
-            process.join(_SECONDS_TO_END)
-
-
 @contextmanager
 def _may_have_children() -> Iterator[None]:
     """Lifts the ban on children of a daemon, such as a DataLoader's worker; who gets here has been told to start them.
@@ -180,19 +167,11 @@ def _environment(variables: Mapping[str, str | None]) -> Iterator[None]:
     """
     path = os.pathsep.join(entry for entry in spawn.get_preparation_data("path")["sys_path"] if isinstance(entry, str))
     before = {name: os.environ.get(name) for name in (*variables, _PATH)}
-    _set({**variables, _PATH: path})
+    put({**variables, _PATH: path})
     try:
         yield
     finally:
-        _set(before)
-
-
-def _set(variables: Mapping[str, str | None]) -> None:
-    for name, value in variables.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
+        put(before)
 
 
 def variables_of_workers(wanted: Mapping[str, str]) -> dict[str, str | None]:

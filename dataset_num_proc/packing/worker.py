@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dataset_num_proc.machine.observed import trace_crashes
+from dataset_num_proc.machine.variables import put
 from dataset_num_proc.packing.outcome import PROTOCOL, Failure, Kind, encoded_here
 from dataset_num_proc.packing.payload import arrived_empty, unpacked
 from dataset_num_proc.packing.transport import Frame, loads, read, record, rows_of, send
@@ -93,11 +94,7 @@ def _settle(post: Post) -> None:
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
     )  # Ctrl-C reaches the whole group; the pool's process sees to its workers
-    for name, value in post.variables.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
+    put(post.variables)
     with suppress(OSError):  # the disk is full: work without traces is still work
         trace_crashes(post.path, post.dump_signal)
 

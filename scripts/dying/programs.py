@@ -1,6 +1,7 @@
 """Programs of this folder, run by an interpreter of one's choice.
 
-One job: to start one under a time-out, to hand back what it says line by line, and to end it and all that it left.
+One job: to start one under a time-out, to hand back what it says line by line, and to end it and all that it left; and
+to count which of the outcomes were right.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -64,3 +65,8 @@ def outcomes(lines: Iterable[str]) -> Generator[dict[str, Any], None, list[str]]
         else:
             others.append(line)
     return others
+
+
+def right(found: Sequence[dict[str, Any]], fault_of: Callable[[dict[str, Any]], str | None], none: str = "–") -> str:
+    """How many of the outcomes have no fault, of how many; `none` where there are none."""
+    return f"{sum(fault_of(one) is None for one in found)} / {len(found)}" if found else none
