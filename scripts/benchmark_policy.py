@@ -32,7 +32,7 @@ from dataset_num_proc.policy.rules import decide
 IMPORT_SHARE = Bound(0.25, 0.25)
 DECIDE_MICROSECONDS = Bound(10, 20)
 READING_FACTOR = Bound(1.5, 6)
-"""The goal is not met: reading seven files is 23 µs of the 99 µs of a call where system calls are quick, and a third of it
+"""The goal is not met: reading seven files takes 23 of the 99 µs of a call where system calls are quick, and a third
 where they are slow (2.4 to 4.2 × on the machines seen). The rest is parsing, facts and the decision, anew each time."""
 PAGE = 4096
 """More than any of the files holds."""

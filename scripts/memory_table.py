@@ -88,7 +88,10 @@ def _tries_of(version: str, python: str, options: argparse.Namespace) -> Iterato
         if present():
             yield from lines_in_guest(python, "memory", (GROUP, *words), limit=LIMIT, seconds=seconds)
         else:
-            print("cgroup v2: not run, user-mode-linux is not here for the superuser", file=sys.stderr)
+            print(
+                "cgroup v2: not run, no user-mode-linux here that this processor runs for the superuser",
+                file=sys.stderr,
+            )
     elif has_v1:
         with _group() as group:
             yield from lines_of(python, "memory", (str(group), *words), seconds)

@@ -61,6 +61,18 @@ def memory_controller_v1() -> Path | None:
     return directory if writable else None
 
 
+def processor_has_tiles() -> bool:
+    """Whether the processor has tile registers (AMX).
+
+    A user-mode-linux of version 6.1 keeps a process's registers in a space of fixed size, which these overflow: it dies
+    at its first process, with "ptrace set fp regs failed, errno = 14".
+    """
+    try:
+        return b" amx_tile" in Path("/proc/cpuinfo").read_bytes()
+    except OSError:
+        return False
+
+
 def _installed(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
 
@@ -71,10 +83,10 @@ LINUX = Capability("Linux", _linux)
 ROOT = Capability("the superuser", hasattr(os, "geteuid") and os.geteuid() == 0)
 MEMORY_V1 = Capability("a writable cgroup v1 memory controller", memory_controller_v1() is not None)
 USER_MODE_LINUX = Capability(
-    "user-mode-linux",
-    shutil.which("linux") is not None,
+    "user-mode-linux on a processor that it runs on",
+    shutil.which("linux") is not None and not processor_has_tiles(),
     # Debian builds the package for x86 only.
-    installable=_linux and platform.machine() == "x86_64",
+    installable=_linux and platform.machine() == "x86_64" and not processor_has_tiles(),
 )
 
 
