@@ -3,7 +3,7 @@
     python scripts/benchmark_packing.py [--quick]
 
 - streamed: rows a second after the first pack at 1, 2 and 4 workers, both sides forked, taking turns, medians: at least
-  1.3 times theirs, with a training step between two packs and without;
+  1.3 times theirs, with a training step between two packs (as long as one worker encodes a pack's rows) and without;
 - first pack, four workers, a collective up, a template whose module imports torch: at most 0.6 of their time, and at
   most half the memory (PSS of all children);
 - map-style: at least 20 times their rows a second, at no lower fill.
@@ -51,7 +51,7 @@ def streamed(rows: int) -> None:
     for case, found in measured("stream", rows).items():
         workers, kind = case.split()
         ours, theirs = median(found["ours"]), median(found["theirs"]) if "theirs" in found else None
-        what = "a 4 ms step between packs" if kind == "step" else "packs taken at once"
+        what = "a step as long as a pack's rows take between packs" if kind == "step" else "packs taken at once"
         print(f"streamed, {workers} workers, {what}: {ours:,.0f} rows/s{verdict(ours, theirs, FASTER, least=True)}")
 
 

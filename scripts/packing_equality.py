@@ -1,9 +1,10 @@
 """Packs of ours beside those of ms-swift 4.6.0's own classes, on the same rows.
 
-    python scripts/packing_equality.py [--configurations N] [--seed N] [--quick] [--record FILE]
+    python scripts/packing_equality.py [--configurations N] [--workers N] [--seed N] [--quick] [--record FILE]
 
 - Random configurations of both classes: packs, their order and their lengths are the same, and what fails, fails after
-  the same packs. Which binpacking is installed decides what ms-swift's default strategy is; run it with both.
+  the same packs. Which binpacking is installed decides what ms-swift's default strategy is; run it with both. Some of
+  the streams are packed by two workers of ours as well, forked and from a fork server.
 - The same packs come out for every number of workers and every start method.
 - The documented differences, each shown on both sides.
 
@@ -34,6 +35,8 @@ from dataset_num_proc import packing
 WITHOUT_LOSS_LIMITS = {"max_drop_ratio": 1.0, "window": sys.maxsize}
 """ms-swift has none. That all rows of a source are lost is an error of ours all the same."""
 SWIFT = "4.6.0"
+WITH_WORKERS = ("fork", "forkserver")
+"""Start methods of those configurations that are packed by two workers of ours as well, in turn."""
 MANY = 50
 """Rows of a configuration that is packed by every number of workers."""
 
@@ -42,6 +45,7 @@ def main() -> int:
     """Compare, print, and say by the exit status whether all is as documented."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--configurations", type=int, help="how many (default: 200; 24 with --quick)")
+    parser.add_argument("--workers", type=int, help="streams packed by workers too (default: 50; 6 with --quick)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--quick", action="store_true", help="fewer configurations, fewer workers")
     parser.add_argument("--record", type=Path, help="write what ms-swift packs to this file, for the test suite")
@@ -55,7 +59,9 @@ def main() -> int:
         print(f"ms-swift is {installed('ms-swift') or 'not installed'}; nothing is compared with {SWIFT}")
         return 1 if failed else 2
     print(f"ms-swift {SWIFT}, binpacking {installed('binpacking')}")
-    failed += configurations_failed(options.seed, options.configurations or (24 if options.quick else 200))
+    few = options.quick
+    with_workers = options.workers if options.workers is not None else (6 if few else 50)
+    failed += configurations_failed(options.seed, options.configurations or (24 if few else 200), with_workers)
     failed += differences_failed()
     return 1 if failed else 0
 
@@ -90,28 +96,38 @@ def workers_failed(seed: int, counts: tuple[int, ...]) -> int:
     return failed
 
 
-def configurations_failed(seed: int, count: int) -> int:
+def configurations_failed(seed: int, count: int, with_workers: int) -> int:
     """How many configurations gave other packs than ms-swift's own classes."""
-    ours, _ = modules()
     seen: Counter[str] = Counter()
     failed = 0
     for one in series(seed, count):
-        limits = {"pool_options": WITHOUT_LOSS_LIMITS} if one.stream else {}
-        with quiet():
-            found = pack_with(ours, one, num_proc=0, **limits)
         stock = stock_packs(one)
-        verdict = judged(one, found, stock)
         seen["streams" if one.stream else "map-style"] += 1
         seen[one.template] += 1
         seen.update(name for name in ("strict", "cyclic", "epochs") if getattr(one, name))
         seen["packs"] += len(stock.packs) if one.stream else len(stock.packs) // 2
-        seen[verdict] += 1
-        if verdict == "differ":
-            failed += 1
-            print(f"FAILED {one}\n  ours   {shown(found)}\n  theirs {shown(stock)}")
+        ways: list[str | None] = [None]
+        if one.stream and (places := seen["by fork"] + seen["by forkserver"]) < with_workers:
+            ways.append(WITH_WORKERS[places % len(WITH_WORKERS)])
+        for method in ways:
+            found = our_packs(one, method)
+            verdict = judged(one, found, stock)
+            seen.update([verdict, *([f"by {method}"] if method else [])])
+            if verdict == "differ":
+                failed += 1
+                print(f"FAILED {one}, {method or 'in process'}\n  ours   {shown(found)}\n  theirs {shown(stock)}")
     print(", ".join(f"{name} {number}" for name, number in seen.items()))
     print(f"{count} configurations, {len(TEMPLATES)} templates: {failed} differ")
     return failed
+
+
+def our_packs(one: Configuration, method: str | None) -> Packed:
+    """What our classes, as they stand in for ms-swift's, make of it in process, or with two workers by that method."""
+    options: dict[str, Any] = {"pool_options": WITHOUT_LOSS_LIMITS} if one.stream else {}
+    if method:
+        options["multiprocessing_context"] = method
+    with quiet():
+        return pack_with(modules()[0], one, num_proc=2 if method else 0, **options)
 
 
 def modules() -> tuple[Any, Any]:

@@ -5,7 +5,9 @@ One job: to break the type check when a signature changes. Nothing here may be i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from multiprocessing.context import BaseContext
+from typing import Any
 
 import dataset_num_proc as dnp
 from dataset_num_proc import (
@@ -16,11 +18,14 @@ from dataset_num_proc import (
     LibraryFacts,
     MainModule,
     MemoryFacts,
+    OversizeRow,
+    PackingError,
     ProcessFacts,
     Profile,
     Reason,
     ReasonCode,
     Request,
+    RowsLost,
     Settings,
     SettingsError,
     SettingsWarning,
@@ -29,10 +34,22 @@ from dataset_num_proc import (
     StartMethodFacts,
     StartMethods,
     UnsafeStartMethod,
+    UpstreamUnknown,
     Verdict,
     WorkerDied,
     WorkersReduced,
     Workload,
+)
+from dataset_num_proc.compat import ms_swift
+from dataset_num_proc.packing import (
+    EncoderPool,
+    EncodeStats,
+    IterablePackingDataset,
+    Kind,
+    Outcome,
+    PackingDataset,
+    PackLayout,
+    pack_lengths,
 )
 
 SNAPSHOT: Snapshot = dnp.take_snapshot()
@@ -100,6 +117,40 @@ def what_died() -> tuple[str, dict[int, int | None]]:
     return "", {}
 
 
-ERRORS: tuple[type[DatasetNumProcError], ...] = (SettingsError, SiteError)
+def encoded() -> tuple[list[Any], int, Decision | None]:
+    """A pool gives an outcome for each row, and says how many were lost, and on what it was started."""
+    with EncoderPool(str, workers=2, skip=(KeyError,), item_timeout=300.0) as pool:
+        outcomes: list[Outcome] = list(pool.encode(range(3)))
+    stats: EncodeStats = pool.stats
+    return [one.value for one in outcomes if one.kind is Kind.ENCODED], stats.lost, pool.decision
+
+
+def laid_out() -> list[list[int]]:
+    """A layout is rows by pack."""
+    layout: PackLayout = pack_lengths([3, 5], 8, strategy="bfd", oversize="drop")
+    by_number: PackingDataset = PackingDataset(None, [3, 5], lengths=[3, 5], packing_length=8)
+    return layout.indices + by_number.packed_idx
+
+
+def streamed() -> Mapping[str, Any]:
+    """A stream of packs has an end and a state."""
+    with IterablePackingDataset(None, ["a"], encode=str, length_of=len, packing_length=8) as stream:
+        packs: list[list[Any]] = list(stream)
+        stream.load_state_dict(stream.state_dict())
+    return {**stream.state_dict(), "packs": packs}
+
+
+def in_ms_swifts_place() -> tuple[str, ...]:
+    """What was put in place says where, and is undone."""
+    with ms_swift.install() as installed:
+        return installed.places
+
+
+ERRORS: tuple[type[DatasetNumProcError], ...] = (SettingsError, SiteError, PackingError, OversizeRow, RowsLost)
 VALUE_ERRORS: tuple[type[ValueError], ...] = (SettingsError, SiteError)
-WARNINGS: tuple[type[DatasetNumProcWarning], ...] = (SettingsWarning, UnsafeStartMethod, WorkersReduced)
+WARNINGS: tuple[type[DatasetNumProcWarning], ...] = (
+    SettingsWarning,
+    UnsafeStartMethod,
+    UpstreamUnknown,
+    WorkersReduced,
+)

@@ -48,7 +48,12 @@ class PackingDataset(packing.PackingDataset):
 
 
 class IterablePackingDataset(packing.IterablePackingDataset):
-    """Ours, with ms-swift's plugins in the workers, and the packs that the installed binpacking gives."""
+    """Ours, with ms-swift's plugins in the workers, and the packs that the installed binpacking gives.
+
+    Where not `strict`, bad rows are left out whatever their share, as ms-swift leaves them out, but counted in `stats`
+    and the first few logged. That every row of a source fails, or of a whole window of 128, is `RowsLost` all the same:
+    ms-swift would train on nothing, without a word. `pool_options` sets both limits otherwise.
+    """
 
     def __init__(
         self,
@@ -62,6 +67,8 @@ class IterablePackingDataset(packing.IterablePackingDataset):
         # ms-swift's loader of streams has rank 0 read, and send the others their share; and it reads in a DataLoader's
         # worker by default, where num_proc would count for nothing.
         ours: dict[str, Any] = {"consumers": 1, "start_timeout": START_TIMEOUT, "in_daemon": True}
+        # Who has bad rows in most of a data set, and asked for them to be left out, has no other place to say so.
+        ours["max_drop_ratio"] = 1.0
         if files := get_external_files():
             ours |= {"init": replay_plugins, "init_args": (files,)}
         strategy = as_installed(packing_strategy)

@@ -22,11 +22,40 @@ def longest_first(lengths: Sequence[int]) -> list[int]:
     return sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)  # reversed sorts are stable too
 
 
-def best_fit_decreasing(lengths: Sequence[int], capacity: int) -> Packs:
-    """Longest first, each into the fullest pack that has room for it, else into a new one.
+FEW_ROWS = 4096
+"""Up to about this many rows one list of all open packs is the faster to keep: 1,000 rows take three quarters of the
+time there, 4,000 as long, and 20,000 longer (lognormal lengths, capacity 4096)."""
 
-    Open packs are kept by the room that is left in them, a whole number of at most `capacity`: the search is over the
-    distinct rooms and never over the packs, so it does not slow down as packs grow many.
+
+def best_fit_decreasing(lengths: Sequence[int], capacity: int) -> Packs:
+    """Longest first, each into the fullest pack that has room for it, else into a new one."""
+    return (_fit_few if len(lengths) <= FEW_ROWS else _fit_many)(lengths, capacity)
+
+
+def _fit_few(lengths: Sequence[int], capacity: int) -> Packs:
+    """Best fit with all open packs in one sorted list, each as one number: its room, then its place."""
+    packs: Packs = []
+    bits = len(lengths).bit_length()
+    places, new = (1 << bits) - 1, capacity << bits
+    open_packs: list[int] = []
+    for position in longest_first(lengths):
+        size = lengths[position] << bits
+        at = bisect_left(open_packs, size)
+        if at < len(open_packs):
+            pack = open_packs.pop(at)
+            packs[pack & places].append(position)
+        else:
+            pack = new + len(packs)
+            packs.append([position])
+        if pack >= size:  # else a row longer than the capacity
+            insort(open_packs, pack - size, 0, at)
+    return packs
+
+
+def _fit_many(lengths: Sequence[int], capacity: int) -> Packs:
+    """Best fit with open packs by the room that is left in them, a whole number of at most `capacity`.
+
+    The search is over the distinct rooms and never over the packs, so it does not slow down as packs grow many.
     """
     packs: Packs = []
     by_room: dict[int, list[int]] = {}  # room → a heap of the packs that have it

@@ -157,10 +157,11 @@ class _Builder:
             lengths = [self._tokens[row] for row in group]
             last = start + window >= len(share)
             packs, left = self._strategy.pack_window(lengths, self._capacity, last=last)
+            row_at, tokens_at = group.__getitem__, lengths.__getitem__
             for pack in packs:
-                self._members.extend([group[position] for position in pack])
+                self._members.extend(map(row_at, pack))
                 self._ends.append(len(self._members))
-                self._sums.append(sum([lengths[position] for position in pack]))
+                self._sums.append(sum(map(tokens_at, pack)))
             carried = [group[position] for position in left]
             self._progress(min(window, len(share) - start))
 

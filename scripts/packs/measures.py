@@ -25,9 +25,7 @@ OURS, THEIRS = "dataset_num_proc.packing", "swift.dataset.packing"
 ADOPTED = "dataset_num_proc.compat.ms_swift"
 CAPACITY = 4096
 WARM = 25_000
-STEP = 0.004
-"""Seconds that a training step waits for its device, on a pack of about six rows: about what encoding them takes one
-worker here, so that workers which wait for the trainer are seen."""
+ROWS_TIMED = 300
 
 
 def sides() -> dict[str, Any]:
@@ -59,13 +57,26 @@ def stream(rows: int, rounds: int = 3) -> dict[str, Any]:
     """Rows a second after the first pack, by workers: as fast as packs can be taken, and with a step between two."""
     source, modules = lognormal(rows), sides()
     found: dict[str, Any] = {}
-    for step in (0.0, STEP):
+    for step in (0.0, step_of(source)):
         for workers in (1, 2, 4):
             for _ in range(rounds):
                 for side, module in modules.items():
                     rate = _rate(module, source, workers, step)
                     found.setdefault(f"{workers} {'step' if step else 'bare'}", {}).setdefault(side, []).append(rate)
     return found
+
+
+def step_of(source: list[Row]) -> float:
+    """Seconds that a training step waits for its device: as long as one worker here takes for the rows of a pack.
+
+    So neither side waits for the other for long, and workers that wait for the trainer are seen.
+    """
+    template, rows = Tokenizing(CAPACITY), source[:ROWS_TIMED]
+    start = time.perf_counter()
+    for row in rows:
+        template.encode(row)
+    tokens: int = sum(row["length"] for row in rows)
+    return (time.perf_counter() - start) * CAPACITY / tokens
 
 
 def _rate(module: Any, source: list[Row], workers: int, step: float) -> float:  # noqa: ANN401 - either side's

@@ -1,4 +1,4 @@
-"""One rank of a distributed run that packs: `torchrun … ranks.py WHAT FOLDER` leaves what it saw in a file of the folder.
+"""One rank of a distributed run that packs: `torchrun … ranks.py WHAT FOLDER` leaves what it saw in a file there.
 
 One job: to pack as a training rank does, and to write down what this rank had and what is left of it.
 """
@@ -17,9 +17,8 @@ import torch.distributed as dist
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from packs.templates import Table, Template
-
 from dataset_num_proc.packing import IterablePackingDataset, PackingDataset
+from packs.templates import Table, Template
 
 WORKERS, CAPACITY = 2, 32
 ROWS = [{"id": row, "how": "dict", "length": 1 + row % 9, "parts": [1 + row % 9]} for row in range(600)]
