@@ -104,7 +104,16 @@ POLARS = Capability("polars", _installed("polars"))
 # The test extra pins torch on this Python alone: the suite reads it through `sys.modules`, so one version is enough.
 TORCH = Capability("torch", _installed("torch"), installable=sys.version_info[:2] == (3, 11))
 
-CAPABILITIES = (LINUX, ROOT, MEMORY_V1, USER_MODE_LINUX, DATASETS, DATASETS_4, NUMPY, POLARS, TOKENIZERS, TORCH)
+
+def _cuda_device() -> bool:
+    """Probed by the nodes and the build alone: to ask torch would take its import."""
+    nodes = any(Path("/dev").glob("nvidia[0-9]*"))
+    return nodes and _installed("torch") and not version("torch").endswith("+cpu")
+
+
+CUDA = Capability("an NVIDIA device, with a torch for it", _cuda_device())
+
+CAPABILITIES = (LINUX, ROOT, MEMORY_V1, USER_MODE_LINUX, DATASETS, DATASETS_4, NUMPY, POLARS, TOKENIZERS, TORCH, CUDA)
 
 needs_linux = LINUX.needed
 needs_root = ROOT.needed
@@ -116,3 +125,4 @@ needs_numpy = NUMPY.needed
 needs_polars = POLARS.needed
 needs_tokenizers = TOKENIZERS.needed
 needs_torch = TORCH.needed
+needs_cuda = CUDA.needed

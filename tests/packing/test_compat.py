@@ -12,7 +12,7 @@ import pytest
 
 from dataset_num_proc import packing
 from dataset_num_proc.compat import ms_swift
-from dataset_num_proc.errors import UpstreamUnknown
+from dataset_num_proc.errors import RowsLost, UpstreamUnknown
 
 PACKAGE = {
     "swift/__init__.py": "",
@@ -92,6 +92,27 @@ def test_the_meaning_of_the_installed_binpacking(swift: Path) -> None:
     release(swift, "binpacking", "1.5.2")
     assert ms_swift.as_installed("binpack") == "binpack"
     assert ms_swift.as_installed("sequential") == "sequential"
+
+
+def fails_above_two(row: int) -> dict[str, Any]:
+    """An encoder that takes few rows."""
+    if row > 2:
+        message = f"row {row} is bad"
+        raise ValueError(message)
+    return {"input_ids": [row]}
+
+
+@pytest.mark.usefixtures("swift")
+def test_bad_rows_in_ms_swifts_place() -> None:
+    """Whoever has ms-swift leave bad rows out has them left out, whatever their share, and counted; not all of them."""
+    with ms_swift.install():
+        streamed: Any = import_module("swift.dataset").IterablePackingDataset
+        options: dict[str, Any] = {"num_proc": 0, "encode": fails_above_two, "packing_length": 8}
+        mostly_bad = streamed(None, range(9), **options)
+        assert [[item["input_ids"][0] for item in pack] for pack in mostly_bad] == [[0, 1, 2]]
+        assert (mostly_bad.stats.encoded, mostly_bad.stats.dropped) == (3, {"ValueError": 6})
+        with pytest.raises(RowsLost, match="all 4 rows were dropped: ValueError 4×"):
+            list(streamed(None, range(5, 9), **options))
 
 
 @pytest.mark.usefixtures("swift")
