@@ -29,10 +29,10 @@ time there, 4,000 as long, and 20,000 longer (lognormal lengths, capacity 4096).
 
 def best_fit_decreasing(lengths: Sequence[int], capacity: int) -> Packs:
     """Longest first, each into the fullest pack that has room for it, else into a new one."""
-    return (_fit_few if len(lengths) <= FEW_ROWS else _fit_many)(lengths, capacity)
+    return (fit_few if len(lengths) <= FEW_ROWS else fit_many)(lengths, capacity)
 
 
-def _fit_few(lengths: Sequence[int], capacity: int) -> Packs:
+def fit_few(lengths: Sequence[int], capacity: int) -> Packs:
     """Best fit with all open packs in one sorted list, each as one number: its room, then its place."""
     packs: Packs = []
     bits = len(lengths).bit_length()
@@ -52,7 +52,7 @@ def _fit_few(lengths: Sequence[int], capacity: int) -> Packs:
     return packs
 
 
-def _fit_many(lengths: Sequence[int], capacity: int) -> Packs:
+def fit_many(lengths: Sequence[int], capacity: int) -> Packs:
     """Best fit with open packs by the room that is left in them, a whole number of at most `capacity`.
 
     The search is over the distinct rooms and never over the packs, so it does not slow down as packs grow many.

@@ -104,6 +104,12 @@ def by_scanning_the_emptiest(lengths: Sequence[int], capacity: int) -> Packs:
     return packs
 
 
+@given(cases())
+def test_few_and_many_rows_by_the_same_rule(case: tuple[list[int], int]) -> None:
+    """The two ways to keep open packs give the same packs; which one is taken is a matter of time alone."""
+    assert bins.fit_few(*case) == bins.fit_many(*case)
+
+
 @needs_numpy
 @given(cases().filter(lambda case: bool(case[0])))
 def test_bulk_is_best_fit(case: tuple[list[int], int]) -> None:
