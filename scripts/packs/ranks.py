@@ -18,24 +18,16 @@ import torch.distributed as dist
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from dataset_num_proc.packing import IterablePackingDataset, PackingDataset
-from packs.templates import Table, Template
+from packs.templates import Signing, Table, Template
 
 WORKERS, CAPACITY = 2, 32
 ROWS = [{"id": row, "how": "dict", "length": 1 + row % 9, "parts": [1 + row % 9]} for row in range(600)]
 BAD = [*ROWS, {"id": 600, "how": "dict", "length": -1, "parts": [-1]}]
 
 
-class Encoding(Template):
-    """Says which process encoded a row."""
-
-    def encode(self, row: dict[str, Any], *, return_length: bool = False) -> dict[str, Any]:
-        """Tokens and a pid."""
-        return {**super().encode(row, return_length=return_length), "pid": os.getpid()}
-
-
 def streamed(iterating: set[int]) -> dict[str, Any]:
     """Every rank makes a data set, and these iterate theirs."""
-    stream = IterablePackingDataset(Encoding(CAPACITY), ROWS, WORKERS, pool_options={"consumers": len(iterating)})
+    stream = IterablePackingDataset(Signing(CAPACITY), ROWS, WORKERS, pool_options={"consumers": len(iterating)})
     packs: list[list[int]] = []
     pids: set[int] = set()
     if dist.get_rank() in iterating:

@@ -5,6 +5,7 @@ One job: to be light, so that a worker that imports it does so at once.
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 from collections.abc import Iterator
@@ -41,6 +42,14 @@ class Template:
             {"input_ids": [row["id"]] * part, **({"lengths": [part]} if return_length else {})} for part in parts
         ]
         return encoded if how == "list" else encoded[0]
+
+
+class Signing(Template):
+    """Says which process encoded a row."""
+
+    def encode(self, row: Row, *, return_length: bool = False) -> Any:  # noqa: ANN401 - as above
+        """Tokens and a pid."""
+        return {**super().encode(row, return_length=return_length), "pid": os.getpid()}
 
 
 class TooLong(ValueError):  # noqa: N818 - as ms-swift's MaxLengthError, a wish and no fault
