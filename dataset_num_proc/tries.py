@@ -25,7 +25,7 @@ from dataset_num_proc.policy import recovery
 from dataset_num_proc.policy.autopsy import Evidence, Verdict
 from dataset_num_proc.policy.case import usable_cpus
 from dataset_num_proc.policy.decision import Decision, ReasonCode
-from dataset_num_proc.policy.facts import FORK, Snapshot
+from dataset_num_proc.policy.facts import FORK, FORKSERVER, Snapshot
 from dataset_num_proc.policy.request import Settings
 from dataset_num_proc.report import count_of, size
 
@@ -164,10 +164,16 @@ def run(
 
 
 def _try(workers: int, error: WorkerDied, largest_before: int) -> recovery.Try:
-    """The try that ended with `error`; its peak is the kernel's own where a worker of it was the largest child ever."""
+    """The try that ended with `error`; its peak is the kernel's own where a worker of it was the largest child ever.
+
+    Where none was, an earlier child held more than any of them: that bounds what nobody saw of a worker's short life.
+    """
     done = recovery.Try.of(workers, error.verdict, error.evidence)
     largest = peak_of_ended_children()
-    return replace(done, peak_bytes=max(largest, done.peak_bytes or 0)) if largest > largest_before else done
+    if largest > largest_before:
+        return replace(done, peak_bytes=max(largest, done.peak_bytes or 0))
+    waited_for = error.evidence.start_method != FORKSERVER
+    return replace(done, peak_at_most=largest) if largest and waited_for else done
 
 
 def _explain(error: WorkerDied, step: recovery.Step, plan: _Plan) -> None:

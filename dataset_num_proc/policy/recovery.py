@@ -28,12 +28,14 @@ class Try:
         by_kill: its status is SIGKILL's. An allocation that fails under a limit of each process (`ulimit -v`) aborts,
             and would abort whoever tries it again.
         peak_bytes: the most memory that any one worker held at once; `None` where it was not seen.
+        peak_at_most: what no worker of it can have held more than, where that is known.
     """
 
     workers: int
     verdict: Verdict
     by_kill: bool = True
     peak_bytes: int | None = None
+    peak_at_most: int | None = None
 
     @classmethod
     def of(cls, workers: int, verdict: Verdict, evidence: Evidence) -> Try:
@@ -65,8 +67,8 @@ def next_step(tries: Sequence[Try], snapshot: Snapshot, settings: Settings, *, r
 
     Workers: as many as their peak goes into the memory there is now, and at most half of the last try's, so that a few
     tries reach the end. All the memory counts for them: one that is killed again costs a try and not the run. In this
-    process there is no such second chance, and a killed worker would have grown further: one peak has to fit into
-    `Settings.memory_share` of it.
+    process there is no such second chance, and a killed worker would have grown further: one peak, or where none was
+    seen what no worker can have passed, has to fit into `Settings.memory_share` of it.
 
     Args:
         tries: all so far, at least one; the last one decides, the peaks of all count.
@@ -86,5 +88,6 @@ def next_step(tries: Sequence[Try], snapshot: Snapshot, settings: Settings, *, r
         workers = min(workers, available // peak)
     if workers >= FEWEST:
         return Step(workers, for_memory=True, peak_bytes=peak, available=available)
-    fits = peak is not None and available is not None and peak <= available * settings.memory_share
+    bound = peak if peak is not None else last.peak_at_most
+    fits = bound is not None and available is not None and bound <= available * settings.memory_share
     return Step(0 if fits else None, for_memory=True, peak_bytes=peak, available=available)

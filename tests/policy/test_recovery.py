@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -83,6 +84,15 @@ def test_what_is_not_known_never_comes_into_this_process() -> None:
     for peak, available in ((None, 64 * GIB), (GIB, None), (None, None)):
         assert after(out_of_memory(8, peak), available=available) == 4
         assert after(out_of_memory(2, peak), available=available) is None
+
+
+def test_a_bound_stands_in_for_a_peak_that_nobody_saw() -> None:
+    """A worker that died before anybody looked is no reason to give up, where it cannot have been large."""
+    killed = Try(2, Verdict.OUT_OF_MEMORY, peak_at_most=GIB)
+    assert after(killed, available=2 * GIB) == 0
+    assert after(killed, available=2 * GIB - 1) is None
+    assert after(replace(killed, workers=8), available=2 * GIB) == 4
+    assert after(replace(killed, peak_bytes=2 * GIB), available=3 * GIB) is None
 
 
 def test_every_peak_counts() -> None:
